@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias, Union
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, Union
 
 from msgspec import Struct, field
 
-#: Plain JSON data. Only this is ever stored.
-Json: TypeAlias = Union[None, bool, int, float, str, list["Json"], dict[str, "Json"]]
+#: Plain JSON data. Only this is ever stored. (The codec knows no recursive types: at run time it is Any.)
+if TYPE_CHECKING:
+    Json: TypeAlias = Union[None, bool, int, float, str, list["Json"], dict[str, "Json"]]
+else:
+    Json = Any
 
 Effect = Literal["read", "write", "pay"]
 Replay = Literal["rerun", "probe", "report_unknown", "ask", "never"]
