@@ -1,0 +1,100 @@
+"""What the model sees: segments in their order, the history at its slot. Deterministic and O(1) per step.
+
+The kernel decides only the order of segments and the place of the slots (S2.34); it reads no workspace and calls nothing back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from . import records as r
+from .machine import HistoryItem, State
+from .objects import ToolSpec
+from .records import BlobRef, Text, canonical
+from .seams import Message
+
+CUT_MARK: Final = "… [cut]"
+
+
+class Messages(Sequence[Message]):
+    """An immutable view: messages before the history, the history, messages after. Texts are looked up when read."""
+
+    __slots__ = ("_before", "_history", "_after", "_look")
+
+    def __init__(self, before: tuple[Message, ...], history: Sequence[HistoryItem], after: tuple[Message, ...], look: Callable[[Text], str]):
+        self._before, self._history, self._after, self._look = before, history, after, look
+
+    def __len__(self) -> int:
+        return len(self._before) + len(self._history) + len(self._after)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        size = len(self)
+        i = index + size if index < 0 else index
+        if not 0 <= i < size:
+            raise IndexError(index)
+        if i < len(self._before):
+            return self._before[i]
+        i -= len(self._before)
+        if i < len(self._history):
+            return self._message(self._history[i])
+        return self._after[i - len(self._history)]
+
+    def _message(self, item: HistoryItem) -> Message:
+        parts = tuple(self._part(p, item.cap) for p in item.parts)
+        calls = tuple(r.ToolCall(c.id, c.name, self._look(c.arguments)) for c in item.tool_calls)
+        return Message(item.role, parts, calls, item.call_id)
+
+    def _part(self, part: r.Part, cap: int) -> r.Part:
+        if part.type != "text":
+            return part
+        text = self._look(part.text)
+        return r.Part(text=text[:cap] + CUT_MARK if 0 < cap < len(text) else text)
+
+
+def messages(s: State, specs: Mapping[str, ToolSpec], look: Callable[[Text], str]) -> Messages:
+    """The view for the next model call. Without a history slot the history comes last."""
+    before: list[Message] = []
+    after: list[Message] = []
+    target, segments = before, s.start.segments if s.start else ()
+    for seg in segments:
+        if seg.slot == "history":
+            target = after
+        else:
+            text = _slot_text(s, seg.slot, specs) if seg.slot else "".join(look(p.text) for p in seg.parts)
+            target.append(Message(seg.role, (r.Part(text=text),)))
+    carried = s.start.history if s.start else ""
+    if carried:
+        before.append(Message("user", (r.Part(text=look(carried)),)))
+    return Messages(tuple(before), s.history, tuple(after), look)
+
+
+def _slot_text(s: State, slot: str, specs: Mapping[str, ToolSpec]) -> str:
+    return tools_text(specs.values()) if slot == "tools" else notice_text(s)
+
+
+def tools_text(specs: Iterable[ToolSpec]) -> str:
+    """The registry as text: the same schemas that are checked (R6)."""
+    lines = ["Answer with one JSON object: {\"reflection\": ..., \"plan\": ..., \"action\": {\"tool\": NAME, \"args\": {...}}}. Tools:"]
+    lines += [f"- {t.name}: {t.description} args: {canonical(t.schema).decode()}" for t in specs]
+    return "\n".join(lines)
+
+
+def notice_text(s: State) -> str:
+    c, budget = s.counters, s.start.budget if s.start else None
+    if budget is None:
+        return ""
+    return f"Steps used: {c.valid_steps} of {budget.max_valid_steps}. Replies used: {c.iterations} of {budget.max_iterations}."
+
+
+def look_up(texts: Mapping[str, str]) -> Callable[[Text], str]:
+    """A resolver over texts that are in memory. An erased text reads as a marker, not as silence."""
+
+    def look(text: Text) -> str:
+        if isinstance(text, BlobRef):
+            return texts.get(text.blob, f"[erased: {text.size} bytes]")
+        return text
+
+    return look

@@ -1,0 +1,423 @@
+"""The run as a value: `fold(state, seq, at, record) -> state`, pure.
+
+Theory of operation. The log is the state; this file says what each record does to it. An iteration is: ask the model
+(model_intent .. model_result), settle each decision of its reply (a `Call` per decision: intent, result, step), close.
+`Call.phase` moves only along `MAY_MOVE`; a record that does not fit raises `IllegalRecord`, which is how `verify` and
+`load` find a log that no run could have written. Resume is folding the log and asking `decide`; there is no other path.
+Decisions themselves are not in the log: they are a pure function of the reply, so `decisions` is only a memory of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, Literal, cast
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from . import records as r
+from .objects import Counters, Json, ToolSnapshot
+from .records import Record, Text, canonical, sha256
+from .seams import Decided
+
+#: Characters of a rejected reply that stay in the history: a broken reply must not poison the context.
+REJECTED_REPLY_CHARS: Final = 2000
+
+Phase = Literal["open", "waiting", "resolved", "refused", "settled", "stepped"]
+MAY_MOVE: Final[dict[str, frozenset[str]]] = {
+    "action_result": frozenset({"open", "resolved", "refused"}),
+    "action_deferred": frozenset({"open"}),
+    "action_resolved": frozenset({"waiting"}),
+}
+RESOLVED_PHASE: Final[dict[str, Phase]] = {
+    "approved": "open",
+    "answered": "resolved",
+    "finished": "resolved",
+    "denied": "refused",
+    "expired": "refused",
+    "withdrawn": "refused",
+}
+
+
+class IllegalRecord(ValueError):
+    """This record cannot stand at this place of a run's log."""
+
+
+class Ask(Struct, frozen=True):
+    """An open model call. `orphan` = found open by a later holder."""
+
+    seq: int
+    call_id: str
+    digest: str
+    orphan: bool = False
+    recoveries: int = 0
+
+
+class Call(Struct, frozen=True):
+    """One decision of the current reply that has left the planning stage."""
+
+    index: int
+    phase: Phase
+    intent: r.ActionIntent | None = None
+    intent_seq: int = -1
+    orphan: bool = False
+    recoveries: int = 0
+    attempt: int = 1
+    deferred: r.ActionDeferred | None = None
+    resolved: r.ActionResolved | None = None
+    result: r.ActionResult | None = None
+
+
+class HistoryItem(Struct, frozen=True, omit_defaults=True):
+    """One message of the history. `cap` cuts its text to that many characters for the model (0 = whole)."""
+
+    role: str
+    parts: tuple[r.Part, ...]
+    tool_calls: tuple[r.ToolCall, ...] = ()
+    call_id: str = ""
+    cap: int = 0
+
+
+class History(Sequence[HistoryItem]):
+    """Append-only and shared: every state looks at a prefix of one growing list, so a step costs O(1) and copies nothing."""
+
+    __slots__ = ("_items", "_size")
+
+    def __init__(self, items: list[HistoryItem] | None = None, size: int | None = None) -> None:
+        self._items: list[HistoryItem] = [] if items is None else items
+        self._size = len(self._items) if size is None else size
+
+    def add(self, item: HistoryItem) -> History:
+        items = self._items if self._size == len(self._items) else self._items[: self._size]
+        items.append(item)
+        return History(items, self._size + 1)
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return self._items[: self._size][index]
+        if not -self._size <= index < self._size:
+            raise IndexError(index)
+        return self._items[index if index >= 0 else self._size + index]
+
+    def __iter__(self) -> Iterator[HistoryItem]:
+        return (self._items[i] for i in range(self._size))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, History) and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]  # a growing list has no hash
+
+
+class End(Struct, frozen=True):
+    """Why a run is over; what `run_ended` will say."""
+
+    reason: str
+    detail: str = ""
+    completed_by: str = ""
+    result_of: int | None = None
+    result: Json = None
+    error: Json = None
+
+
+class State(Struct, frozen=True):
+    """Everything `decide` looks at. Built from records only; `decisions` excepted, which the reply gives again."""
+
+    seq: int = 0
+    at: int = 0
+    start: r.RunStarted | None = None
+    started_at: int = 0
+    ask: Ask | None = None
+    reply: r.ModelResult | None = None
+    reply_seq: int = -1
+    #: seq of the model_intent of this iteration: the stable part of its actions' keys.
+    ask_seq: int = -1
+    decisions: tuple[Decided, ...] | None = None
+    calls: tuple[Call, ...] = ()
+    steps: tuple[r.Step, ...] = ()
+    counters: Counters = Counters()
+    replies: int = 0
+    working_ms: float = 0.0
+    history: History = History()
+    digest: str = ""
+    argument_failures: dict[str, int] = {}
+    #: Stall guard: the signature of the running streak, and whether this iteration has scored or was valid.
+    signature: str = ""
+    scored: bool = False
+    iteration_valid: bool = False
+    last_effect: str = ""
+    attempts: int = 0
+    cancel: r.CancelRequested | None = None
+    end: End | None = None
+    #: A cut tail may have held an action of this iteration.
+    suspect: bool = False
+    ended: r.RunEnded | None = None
+
+    def call(self, index: int) -> Call | None:
+        for c in self.calls:
+            if c.index == index:
+                return c
+        return None
+
+    def tool(self, name: str) -> ToolSnapshot | None:
+        for t in self.start.tools if self.start else ():
+            if t.name == name:
+                return t
+        return None
+
+    @property
+    def waiting(self) -> Call | None:
+        """The call a waiting run waits for."""
+        for c in self.calls:
+            if c.phase == "waiting":
+                return c
+        return None
+
+
+def fold(state: State, seq: int, at: int, record: Record) -> State:
+    """The state after one more record. Raises IllegalRecord."""
+    if seq != state.seq:
+        raise IllegalRecord(f"record {seq} where {state.seq} was due")
+    if state.ended is not None:
+        raise IllegalRecord(f"record {seq} after the end")
+    if (state.start is None) != isinstance(record, r.RunStarted):
+        raise IllegalRecord(f"{r.KIND_OF[type(record)]} at {seq}")
+    return replace(_FOLDS[type(record)](state, at, record), seq=seq + 1, at=at)
+
+
+def fold_all(records: Sequence[tuple[int, int, Record]], state: State | None = None) -> State:
+    """Fold (seq, at, record) triples one after another."""
+    state = State() if state is None else state
+    for seq, at, record in records:
+        state = fold(state, seq, at, record)
+    return state
+
+
+def _need(condition: object, state: State, what: str) -> None:
+    if not condition:
+        raise IllegalRecord(f"{what} at {state.seq}")
+
+
+def _started(s: State, at: int, rec: r.RunStarted) -> State:
+    return replace(s, start=rec, started_at=at, digest=sha256(canonical([rec.segments, [t.schema for t in rec.tools], rec.history])))
+
+
+def _model_intent(s: State, at: int, rec: r.ModelIntent) -> State:
+    _need(s.ask is None and s.reply is None, s, "model_intent inside an iteration")
+    _need(rec.digest == s.digest, s, "model_intent with a foreign digest")
+    counters = replace(s.counters, iterations=s.counters.iterations + 1)
+    return replace(s, ask=Ask(s.seq, rec.call_id, rec.digest), ask_seq=s.seq, counters=counters, scored=False, iteration_valid=False)
+
+
+def _model_result(s: State, at: int, rec: r.ModelResult) -> State:
+    _need(s.ask, s, "model_result without an intent")
+    if rec.error is None:
+        return replace(s, ask=None, reply=rec, reply_seq=s.seq, replies=s.replies + 1)
+    refund = 0 if rec.error.sent else 1
+    error: Json = {"code": rec.error.code, "message": rec.error.message, "sent": rec.error.sent, "key": rec.error.key}
+    end = s.end or End("model_call_failed", rec.error.code, error=error)
+    return replace(s, ask=None, end=end, counters=replace(s.counters, iterations=s.counters.iterations - refund))
+
+
+def _put(s: State, call: Call) -> State:
+    others = tuple(c for c in s.calls if c.index != call.index)
+    return replace(s, calls=(*others, call))
+
+
+def _moving(s: State, index: int, kind: str) -> Call:
+    call = s.call(index)
+    _need(call and call.phase in MAY_MOVE[kind], s, f"{kind} of call {index}")
+    return cast(Call, call)
+
+
+def _action_intent(s: State, at: int, rec: r.ActionIntent) -> State:
+    _need(s.reply and s.call(rec.call) is None, s, "action_intent")
+    return _put(s, Call(rec.call, "open", rec, s.seq, orphan=s.suspect))
+
+
+def _action_result(s: State, at: int, rec: r.ActionResult) -> State:
+    return _put(s, replace(_moving(s, rec.call, "action_result"), phase="settled", result=rec, orphan=False))
+
+
+def _action_deferred(s: State, at: int, rec: r.ActionDeferred) -> State:
+    return _put(s, replace(_moving(s, rec.call, "action_deferred"), phase="waiting", deferred=rec, orphan=False))
+
+
+def _action_resolved(s: State, at: int, rec: r.ActionResolved) -> State:
+    call = _moving(s, rec.of, "action_resolved")
+    _need(call.deferred and call.deferred.token == rec.token, s, "action_resolved with a foreign token")
+    return _put(s, replace(call, phase=RESOLVED_PHASE[rec.decision], resolved=rec))
+
+
+def _step(s: State, at: int, rec: r.Step) -> State:
+    call = s.call(rec.call)
+    _need(s.reply and (call is None or call.phase == "settled"), s, "step of an unsettled action")
+    _need(rec.iteration == s.counters.iterations, s, "step of another iteration")
+    scoring = bool(rec.rejection and rec.rejection.signature)
+    done = replace(call, phase="stepped") if call else Call(rec.call, "stepped")
+    s = _put(s, done)
+    s = replace(
+        s,
+        steps=(*s.steps, rec),
+        counters=rec.counters,
+        working_ms=s.working_ms + rec.timings.total,
+        argument_failures=_argument_failures(s, rec),
+        signature=rec.rejection.signature if rec.rejection and scoring and not s.scored else ("" if rec.valid else s.signature),
+        scored=s.scored or scoring,
+        iteration_valid=s.iteration_valid or rec.valid,
+        last_effect=_effect_signature(done) if rec.valid else s.last_effect,
+        end=s.end or _end_of(s, rec, call),
+    )
+    return _close(s, rec) if len(s.steps) == rec.calls else s
+
+
+def _argument_failures(s: State, rec: r.Step) -> dict[str, int]:
+    tool = s.tool(rec.tool)
+    counted = tool and tool.max_argument_failures and rec.rejection and rec.rejection.code in ("args_missing", "args_invalid")
+    return {**s.argument_failures, rec.tool: s.argument_failures.get(rec.tool, 0) + 1} if counted else s.argument_failures
+
+
+def _effect_signature(call: Call) -> str:
+    """What makes two executed actions the same: tool, key-free arguments, observation."""
+    if call.intent is None or call.result is None:
+        return ""
+    return sha256(canonical([call.intent.tool, call.intent.args, call.intent.args_text, call.result.observation]))
+
+
+effect_signature = _effect_signature
+
+
+def _end_of(s: State, rec: r.Step, call: Call | None) -> End | None:
+    """Completion: the environment first, then the completion mark, then a final answer; then faults (R31-R36)."""
+    if rec.outcome == "final_answer":
+        return End("completed", "", "final_answer", s.reply_seq)
+    if call is None or call.result is None or call.intent is None:
+        return None
+    if call.result.completion == "DONE":
+        return End("completed", "", "environment", result_of=None)
+    tool = s.tool(call.intent.tool)
+    if tool and tool.completes and call.result.status == "ok":
+        return End("completed", "", "completion_tool", call.intent_seq)
+    if rec.tier == "F":
+        return End("environment_fault", call.result.code or "completion_unavailable")
+    return None
+
+
+def _close(s: State, last: r.Step) -> State:
+    """The iteration is over: its messages join the history, its guards are read."""
+    s = _extend(s)
+    budget, counters = cast(r.RunStarted, s.start).budget, s.counters
+    end = s.end
+    if end is None and 0 < budget.max_identical_rejections <= counters.identical_streak:
+        end = End("stalled", "identical_rejections")
+    if end is None and 0 < budget.max_consecutive_rejections <= counters.rejections_consecutive:
+        end = End("stalled", "consecutive_rejections")
+    return replace(s, end=end, reply=None, decisions=None, calls=(), steps=(), suspect=False)
+
+
+def _extend(s: State) -> State:
+    reply = cast(r.ModelResult, s.reply)
+    broken = all(step.rejection is not None for step in s.steps)
+    parts = (r.Part(text=reply.text),) if reply.text else ()
+    items = [HistoryItem("assistant", parts, reply.tool_calls, cap=REJECTED_REPLY_CHARS if broken else 0)]
+    for step in sorted(s.steps, key=lambda x: x.call):
+        call = s.call(step.call)
+        native = reply.tool_calls[step.call].id if step.call < len(reply.tool_calls) else ""
+        items.append(HistoryItem("tool" if native else "user", told(step, call), call_id=native))
+    history, digest = s.history, s.digest
+    for item in items:
+        history = history.add(item)
+        digest = sha256(digest.encode() + canonical(item))
+    return replace(s, history=history, digest=digest)
+
+
+def told(step: r.Step, call: Call | None) -> tuple[r.Part, ...]:
+    """What the model is told about a settled decision: a first line with the outcome, then the observation."""
+    if step.rejection is not None:
+        return (r.Part(text=f"[rejected: {step.rejection.code}] {step.rejection.message}"),)
+    head = f"[{step.tool}: {step.outcome}]" if step.tool else f"[{step.outcome}]"
+    note = f" {UNKNOWN_NOTE}" if step.outcome == "unknown" else ""
+    observation = call.result.observation if call and call.result else ()
+    return (r.Part(text=f"{head}{note}\n"), *observation)
+
+
+UNKNOWN_NOTE: Final = "It may or may not have happened. Read back before doing it again."
+
+
+def _resume_started(s: State, at: int, rec: r.ResumeStarted) -> State:
+    calls = tuple(replace(c, orphan=True) if c.phase == "open" else c for c in s.calls)
+    ask = replace(s.ask, orphan=True) if s.ask else None
+    return replace(s, attempts=s.attempts + 1, calls=calls, ask=ask)
+
+
+def _replay(s: State, at: int, rec: r.Replay) -> State:
+    again = rec.decision in ("recall", "rerun", "execute")
+    counts = 0 if rec.decision == "execute" else 1
+    if s.ask and s.ask.seq == rec.of:
+        counters = replace(s.counters, iterations=s.counters.iterations + 1) if again else s.counters
+        return replace(s, ask=replace(s.ask, orphan=not again, recoveries=s.ask.recoveries + 1), counters=counters)
+    call = next((c for c in s.calls if c.intent_seq == rec.of and c.phase == "open"), None)
+    _need(call, s, "replay of no open intent")
+    call = cast(Call, call)
+    attempt = call.attempt + (1 if again else 0)
+    return _put(s, replace(call, orphan=not again, recoveries=call.recoveries + counts, attempt=attempt))
+
+
+def _tail_repaired(s: State, at: int, rec: r.TailRepaired) -> State:
+    return replace(s, suspect=s.ask is not None)
+
+
+def _drift_accepted(s: State, at: int, rec: r.DriftAccepted) -> State:
+    from .snapshot import accept  # the snapshot knows records; fold is the only user of accept
+
+    return replace(s, start=accept(cast(r.RunStarted, s.start), rec.fields))
+
+
+def _same(s: State, at: int, rec: Record) -> State:
+    return s
+
+
+def _cancel_requested(s: State, at: int, rec: r.CancelRequested) -> State:
+    return replace(s, cancel=s.cancel or rec)
+
+
+def _run_ended(s: State, at: int, rec: r.RunEnded) -> State:
+    _need(not any(c.phase == "waiting" for c in s.calls) or rec.reason in ("abandoned", "cancelled"), s, "run_ended while waiting")
+    return replace(s, ended=rec, counters=rec.counters)
+
+
+_FOLDS: Final[dict[type, Callable[[State, int, Any], State]]] = {
+    r.RunStarted: _started,
+    r.ModelIntent: _model_intent,
+    r.ModelResult: _model_result,
+    r.ActionIntent: _action_intent,
+    r.ActionResult: _action_result,
+    r.ActionDeferred: _action_deferred,
+    r.ActionResolved: _action_resolved,
+    r.Step: _step,
+    r.ResumeStarted: _resume_started,
+    r.ResumeRefused: _same,
+    r.Replay: _replay,
+    r.DriftAccepted: _drift_accepted,
+    r.TailRepaired: _tail_repaired,
+    r.CancelRequested: _cancel_requested,
+    r.RunEnded: _run_ended,
+}
+
+
+def texts_of(record: Record) -> Iterator[Text]:
+    """Every text of a record that may live in a blob."""
+    if isinstance(record, r.ModelResult):
+        yield from (record.text, record.reasoning, *(t.arguments for t in record.tool_calls))
+    elif isinstance(record, r.ActionResult):
+        yield from (p.text for p in record.observation)
+    elif isinstance(record, r.ActionIntent):
+        yield record.args_text
+    elif isinstance(record, r.Step):
+        if isinstance(record.raw_output, str | r.BlobRef):
+            yield record.raw_output
+    elif isinstance(record, r.RunStarted):
+        yield record.history
+        yield from (p.text for seg in record.segments for p in seg.parts)
