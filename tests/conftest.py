@@ -1,0 +1,48 @@
+"""For every room: what a machine may lack, and how hypothesis runs.
+
+`@pytest.mark.needs("strace", "root")` skips with a counted reason while a component is missing. Where POLYLOOP_REQUIRE
+(a comma list) names that component, the test fails instead: a CI machine must not skip what it was built to run.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import subprocess
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# Speed belongs to the machine: no deadlines, no slowness check. CI repeats the same examples; a soak looks for new ones.
+settings.register_profile("desk", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("ci", settings.get_profile("desk"), derandomize=True)
+settings.register_profile("soak", settings.get_profile("desk"), max_examples=2000)
+settings.load_profile("soak" if os.environ.get("POLYLOOP_SOAK") else "ci" if os.environ.get("CI") else "desk")
+
+
+def _strace_works() -> bool:
+    return bool(shutil.which("strace")) and subprocess.run(["strace", "-o", os.devnull, "true"], check=False, capture_output=True).returncode == 0
+
+
+#: Components that are more than a command on the PATH.
+PROBES = {
+    "root": lambda: os.geteuid() == 0,
+    "strace": _strace_works,  # installed, and this machine lets us trace
+    "bubblewrap": lambda: bool(shutil.which("bwrap")),
+}
+
+
+@functools.cache
+def present(component: str) -> bool:
+    return PROBES[component]() if component in PROBES else bool(shutil.which(component))
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    required = os.environ.get("POLYLOOP_REQUIRE", "").split(",")
+    for component in (name for mark in item.iter_markers("needs") for name in mark.args):
+        if present(component):
+            continue
+        if component in required:
+            pytest.fail(f"needs {component}, which POLYLOOP_REQUIRE names and this machine lacks", pytrace=False)
+        pytest.skip(f"needs {component}")
