@@ -12,7 +12,7 @@ from typing import cast
 from msgspec import Struct
 
 from . import records as r
-from .machine import Call, End, State
+from .machine import Ask, Call, End, State
 from .objects import Budget
 from .seams import Act, Reject
 
@@ -39,6 +39,12 @@ class Execute(Struct, frozen=True):
     """Run these open actions."""
 
     calls: tuple[int, ...]
+
+
+class DropAsk(Struct, frozen=True):
+    """Close an open model intent without calling. `sent` = an earlier holder may have sent it."""
+
+    sent: bool
 
 
 class RecoverAsk(Struct, frozen=True):
@@ -84,7 +90,7 @@ class Finish(Struct, frozen=True):
     end: End
 
 
-Command = AskModel | CallModel | Interpret | Intend | Execute | RecoverAsk | Recover | Resolve | Conclude | MakeStep | Wait | Finish
+Command = AskModel | CallModel | Interpret | Intend | Execute | DropAsk | RecoverAsk | Recover | Resolve | Conclude | MakeStep | Wait | Finish
 
 
 def decide(s: State, now: int) -> Command | None:
@@ -132,8 +138,10 @@ def _stop(s: State, now: int) -> End | None:
 
 
 def _ask_command(s: State, now: int) -> Command:
-    ask = s.ask
-    if ask is None or not ask.orphan:
+    ask = cast(Ask, s.ask)
+    if s.cancel is not None or _overdue(s, now):
+        return DropAsk(sent=ask.orphan)
+    if not ask.orphan:
         return CallModel()
     if ask.recoveries >= _budget(s).max_recoveries:
         return Finish(End("unresolved_action", "model_intent", error={"of": ask.seq, "recoveries": ask.recoveries}))
@@ -163,6 +171,8 @@ def _begun(s: State, call: Call, now: int) -> Command | None:
         if call.recoveries >= _budget(s).max_recoveries:
             return Finish(End("unresolved_action", "max_recoveries", error={"of": call.intent_seq, "recoveries": call.recoveries}))
         return Recover(call.index)
+    if s.cancel is not None:
+        return Conclude(call.index)
     return Execute(tuple(c.index for c in s.calls if c.phase == "open" and not c.orphan))
 
 

@@ -23,6 +23,9 @@ from .seams import Decided
 #: Characters of a rejected reply that stay in the history: a broken reply must not poison the context.
 REJECTED_REPLY_CHARS: Final = 2000
 
+#: Code of a model call that was cut short by a cancel or a deadline: a closing record, not an end of its own.
+INTERRUPTED: Final = "interrupted"
+
 Phase = Literal["open", "waiting", "resolved", "refused", "settled", "stepped"]
 MAY_MOVE: Final[dict[str, frozenset[str]]] = {
     "action_result": frozenset({"open", "resolved", "refused"}),
@@ -216,9 +219,11 @@ def _model_result(s: State, at: int, rec: r.ModelResult) -> State:
     if rec.error is None:
         return replace(s, ask=None, reply=rec, reply_seq=s.seq, replies=s.replies + 1)
     refund = 0 if rec.error.sent else 1
+    counters = replace(s.counters, iterations=s.counters.iterations - refund)
+    if rec.error.code == INTERRUPTED:
+        return replace(s, ask=None, working_ms=s.working_ms + rec.ms, counters=counters)
     error: Json = {"code": rec.error.code, "message": rec.error.message, "sent": rec.error.sent, "key": rec.error.key}
-    end = s.end or End("model_call_failed", rec.error.code, error=error)
-    return replace(s, ask=None, end=end, counters=replace(s.counters, iterations=s.counters.iterations - refund))
+    return replace(s, ask=None, end=s.end or End("model_call_failed", rec.error.code, error=error), counters=counters)
 
 
 def _put(s: State, call: Call) -> State:
@@ -248,7 +253,7 @@ def _action_deferred(s: State, at: int, rec: r.ActionDeferred) -> State:
 def _action_resolved(s: State, at: int, rec: r.ActionResolved) -> State:
     call = _moving(s, rec.of, "action_resolved")
     _need(call.deferred and call.deferred.token == rec.token, s, "action_resolved with a foreign token")
-    return _put(s, replace(call, phase=RESOLVED_PHASE[rec.decision], resolved=rec))
+    return _put(s, replace(call, phase=RESOLVED_PHASE[rec.decision], resolved=rec, orphan=s.suspect))
 
 
 def _step(s: State, at: int, rec: r.Step) -> State:
@@ -264,7 +269,7 @@ def _step(s: State, at: int, rec: r.Step) -> State:
         counters=rec.counters,
         working_ms=s.working_ms + rec.timings.total,
         argument_failures=_argument_failures(s, rec),
-        signature=rec.rejection.signature if rec.rejection and scoring and not s.scored else ("" if rec.valid else s.signature),
+        signature=rec.rejection.signature if rec.rejection and scoring and not (s.scored or s.iteration_valid) else ("" if rec.valid else s.signature),
         scored=s.scored or scoring,
         iteration_valid=s.iteration_valid or rec.valid,
         last_effect=_effect_signature(done) if rec.valid else s.last_effect,
@@ -366,7 +371,7 @@ def _replay(s: State, at: int, rec: r.Replay) -> State:
 
 
 def _tail_repaired(s: State, at: int, rec: r.TailRepaired) -> State:
-    return replace(s, suspect=s.ask is not None)
+    return replace(s, suspect=s.ask is not None or s.reply is not None)
 
 
 def _drift_accepted(s: State, at: int, rec: r.DriftAccepted) -> State:

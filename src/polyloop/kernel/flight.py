@@ -1,0 +1,102 @@
+"""Work in flight: the one await a run can be interrupted at.
+
+Theory of operation. A run is one task. While it awaits a seam it may be interrupted (cancel, suspend, deadline, tool
+timeout): `Flight.interrupt` cancels exactly that await. Nothing else of the run is ever cancelled, so records are never
+cut. Work that swallows cancellation is left behind after `grace_s`: state is a value, so a fresh task goes on from it
+and the old one finds its flight `abandoned` and stops without a trace in the log (R53-R58, F11).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class Interrupted(BaseException):
+    """The awaited work was cut short; `why` is cancel, suspend, deadline or timeout. Never caught by tool code."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why)
+        self.why = why
+
+
+class Abandoned(BaseException):
+    """This task's work was left behind; another task has gone on. It must do nothing more."""
+
+
+class Flight:
+    """Guards one await at a time. `on_leak(why)` is called when the work outlives its grace."""
+
+    def __init__(self, grace_s: float, on_leak: Callable[[str], None]) -> None:
+        self.grace_s = grace_s
+        self._on_leak = on_leak
+        self._task: asyncio.Task[Any] | None = None
+        self._why = ""
+        self._wanted = ""
+        self._number = 0
+        self._timers: list[asyncio.TimerHandle] = []
+
+    async def guard(self, work: Awaitable[T], deadlines: tuple[tuple[float, str], ...] = ()) -> T:
+        """Await `work`. `deadlines` are (seconds from now, why). Raises Interrupted, or what the work raises."""
+        task = asyncio.current_task()
+        assert task is not None
+        loop, number = task.get_loop(), self._number
+        self._task, self._why = task, ""
+        if self._wanted:
+            loop.call_soon(self.interrupt, self._wanted)
+        self._timers = [loop.call_later(max(0.0, s), self._strike, number, why) for s, why in deadlines]
+        try:
+            value = await work
+        except asyncio.CancelledError:
+            why = self._landed(task, number)
+            if why or task.cancelling():
+                raise Interrupted(why or "suspend") from None
+            raise RuntimeError("the work cancelled itself") from None
+        except BaseException:
+            self._landed(task, number)
+            raise
+        self._landed(task, number)
+        return value
+
+    def _landed(self, task: asyncio.Task[Any], number: int) -> str:
+        if number != self._number:
+            raise Abandoned
+        for timer in self._timers:
+            timer.cancel()
+        why, self._task, self._timers = self._why, None, []
+        self._number += 1
+        if why:
+            task.uncancel()
+        return why
+
+    def want(self, why: str) -> None:
+        """Interrupt now if work is in flight, else as soon as the next begins. `suspend` and `cancel` stay wanted."""
+        self._wanted = why
+        if self._task is not None:
+            self._task.get_loop().call_soon(self.interrupt, why)
+
+    def heeded(self) -> None:
+        """The interrupt has been acted upon (a cancel is in the log): new work may run undisturbed."""
+        self._wanted = ""
+
+    def interrupt(self, why: str) -> None:
+        """Cut the current work short; leave it behind after the grace."""
+        if self._task is None or self._why:
+            return
+        self._why = why
+        self._task.cancel()
+        self._timers.append(self._task.get_loop().call_later(self.grace_s, self._leave, self._number))
+
+    def _strike(self, number: int, why: str) -> None:
+        if number == self._number:
+            self.interrupt(why)
+
+    def _leave(self, number: int) -> None:
+        if number != self._number or self._task is None:
+            return
+        self._number += 1
+        self._task, why = None, self._why
+        self._on_leak(why)

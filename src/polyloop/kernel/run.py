@@ -1,0 +1,207 @@
+"""Start, resume, end from outside: how a holder comes to a run and leaves it. One path for all of them (R59-R64).
+
+take -> load -> fold -> compare -> resume_started -> decide ... A new run is a run with an empty log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import cast
+
+from . import records as r
+from . import view
+from .driver import Driver, Seams
+from .machine import IllegalRecord, State, fold, texts_of
+from .objects import Json, Request, RunResult
+from .records import BlobRef, Record, Sealed, bytes_text
+from .seams import Conflict, CorruptStore, Loaded, StaleFence, Stream, Taken
+from .snapshot import acceptable, differences, snapshot
+
+Killer = Callable[[Sequence[tuple[int, int]]], None]
+
+
+class ParameterDrift(Exception):
+    """A resume offered other parameters than the log holds; `fields` = `{path, logged, offered}`. Nothing was touched."""
+
+    def __init__(self, fields: list[dict[str, Json]]) -> None:
+        super().__init__("parameters differ from the logged ones: " + ", ".join(str(f["path"]) for f in fields))
+        self.fields = fields
+
+
+class RunExists(Exception):
+    """Another request stands under this run id; `fields` as for drift. No record was written."""
+
+    def __init__(self, run_id: str, fields: list[dict[str, Json]]) -> None:
+        super().__init__(f"{run_id} was started with another request")
+        self.run_id, self.fields = run_id, fields
+
+
+class NoSuchRun(Exception):
+    """There is no such run in this scope."""
+
+
+class Past:
+    """A loaded log: its records decoded, folded, its texts at hand."""
+
+    def __init__(self, loaded: Loaded) -> None:
+        self.sealed: tuple[Sealed, ...] = loaded.records
+        self.torn = loaded.torn
+        self.records: list[Record] = []
+        self.state = State()
+        for s in self.sealed:
+            if s.body is None:
+                raise CorruptStore(f"record {s.seq} was erased; the run can be read but not continued", s.seq)
+            record = r.decode(s.kind, s.body)
+            try:
+                self.state = fold(self.state, s.seq, s.at, record)
+            except IllegalRecord as illegal:
+                raise CorruptStore(f"record {s.seq} cannot stand there: {illegal}", s.seq) from illegal
+            self.records.append(record)
+
+    @property
+    def head_hash(self) -> str:
+        return self.sealed[-1].hash if self.sealed else r.ZERO_HASH
+
+    def digests(self) -> list[str]:
+        return list(dict.fromkeys(t.blob for rec in self.records for t in texts_of(rec) if isinstance(t, BlobRef)))
+
+    def result(self, look: view.Look) -> Json:
+        ended = self.state.ended
+        if ended is None:
+            return None
+
+        def reply_before(seq: int) -> r.ModelResult | None:
+            return next((x for x in reversed(self.records[:seq]) if isinstance(x, r.ModelResult)), None)
+
+        return view.result_value(ended, self.records.__getitem__, reply_before, look)
+
+
+async def start(request: Request, seams: Seams, kill: Killer, watch: Callable[[Driver], None]) -> RunResult:
+    """Run to the end, a wait or a suspend. An existing run with an equal request is resumed, or its result returned.
+
+    Raises BadRequest, RunExists (other request under this id), OwnedElsewhere, StoreError kinds.
+    """
+    stream = Stream(request.scope, request.run_id)
+    head = await seams.log.head(stream)
+    if head is not None and head.seq:
+        return await _enter(stream, request, seams, kill, watch, (), refusing=False)
+    driver = Driver(stream, seams)
+    started = snapshot(request, seams.tools.specs, driver.hold)
+    taken = await seams.log.take(stream, seams.holder)
+    if (await seams.log.load(stream)).records:
+        await seams.log.release(stream, taken.epoch, taken.signal_no)
+        return await _enter(stream, request, seams, kill, watch, (), refusing=False)
+    driver.fence = taken.epoch
+    await driver.heed()
+    driver.emit(started)
+    return await _drive(driver, watch)
+
+
+async def resume(
+    stream: Stream, request: Request, seams: Seams, kill: Killer, watch: Callable[[Driver], None], accepted: Sequence[str] = ()
+) -> RunResult:
+    """Continue a run. `accepted` = paths whose difference a person accepts.
+
+    Raises NoSuchRun, ParameterDrift (recorded once as resume_refused), OwnedElsewhere, StoreError kinds.
+    """
+    head = await seams.log.head(stream)
+    if head is None or not head.seq:
+        raise NoSuchRun(stream.run)
+    return await _enter(stream, request, seams, kill, watch, accepted, refusing=True)
+
+
+async def _enter(
+    stream: Stream, request: Request, seams: Seams, kill: Killer, watch: Callable[[Driver], None], accepted: Sequence[str], *, refusing: bool
+) -> RunResult:
+    driver = Driver(stream, seams)
+    offered = snapshot(request, seams.tools.specs, driver.hold)
+    driver.blobs.clear()
+    head = await seams.log.head(stream)
+    if head is not None and head.kind == "run_ended":
+        return await _ended(driver, offered, refusing)
+    taken = await seams.log.take(stream, seams.holder)
+    try:
+        kill(taken.kill)
+        past = await _load(driver, taken)
+        fields = differences(cast(r.RunStarted, past.state.start), offered)
+        refused = [f for f in fields if f["path"] not in accepted or not acceptable(str(f["path"]))]
+        if refused:
+            await _refuse(driver, past, refused, refusing)
+        if past.state.ended is not None:
+            await seams.log.release(stream, taken.epoch, taken.signal_no)
+            return _result(driver, past.result(driver.look))
+        await _begin(driver, past, taken, fields)
+    except BaseException:
+        await seams.log.release(stream, taken.epoch, 1 << 62)
+        raise
+    return await _drive(driver, watch)
+
+
+async def _ended(driver: Driver, offered: r.RunStarted, refusing: bool) -> RunResult:
+    """A run that has ended is only read; its result is what the log says."""
+    past = await _load(driver, None)
+    fields = differences(cast(r.RunStarted, past.state.start), offered)
+    if fields:
+        raise ParameterDrift(fields) if refusing else RunExists(driver.stream.run, fields)
+    return _result(driver, past.result(driver.look))
+
+
+async def _load(driver: Driver, taken: Taken | None) -> Past:
+    past = Past(await driver.seams.log.load(driver.stream))
+    if past.state.start is None:
+        raise CorruptStore("the log has no start", 0)
+    blobs = await driver.seams.log.blobs(driver.stream, past.digests())
+    driver.texts.update((k, bytes_text(v)) for k, v in blobs.items())
+    driver.state, driver.prev = past.state, past.head_hash
+    driver.fence = taken.epoch if taken else 0
+    return past
+
+
+async def _refuse(driver: Driver, past: Past, fields: list[dict[str, Json]], refusing: bool) -> None:
+    """Write the refusal, unless the log already ends with the same one; touch nothing else."""
+    if not refusing:
+        raise RunExists(driver.stream.run, fields)
+    last = past.records[-1]
+    if not isinstance(last, r.ResumeRefused) or list(last.fields) != fields:
+        driver.emit(r.ResumeRefused(tuple(fields)))
+        await driver.flush()
+    raise ParameterDrift(fields)
+
+
+async def _begin(driver: Driver, past: Past, taken: Taken, fields: list[dict[str, Json]]) -> None:
+    state = past.state
+    if past.torn is not None:
+        await driver.seams.log.repair(driver.stream, past.torn, driver.fence)
+    driver.emit(r.ResumeStarted(state.attempts + 1, driver.seams.holder.id, state.seq - 1))
+    if past.torn is not None:
+        driver.emit(r.TailRepaired(past.torn.first_seq, past.torn.reason, past.torn.lost_hash))
+    if fields:
+        driver.emit(r.DriftAccepted(tuple(fields)))
+    await driver.heed()
+
+
+async def _drive(driver: Driver, watch: Callable[[Driver], None]) -> RunResult:
+    watch(driver)
+    await driver.drive()
+    if not isinstance(driver.failure, StaleFence) and driver.state.waiting is None:
+        await release(driver)
+    return _result(driver, driver.value)
+
+
+async def release(driver: Driver) -> None:
+    """Let the run go; a store that is away has already been told of as the run's failure."""
+    if driver.failure is None:
+        await driver.seams.log.release(driver.stream, driver.fence, 1 << 62)
+
+
+def _result(driver: Driver, value: Json) -> RunResult:
+    result = view.run_result(driver.state, driver.stream.run, driver.stream.scope, driver.prev, "interrupted", value)
+    failure = driver.failure
+    if failure is None:
+        return result
+    code = "owned_elsewhere" if isinstance(failure, StaleFence | Conflict) else "store_failed"
+    from msgspec.structs import replace
+
+    return replace(
+        result, state="interrupted", reason=code, persisted=False, result=None, waiting=None, error={"code": code, "message": str(failure)}
+    )

@@ -1,0 +1,134 @@
+"""Records for people and programs: every text in its place, derived fields filled in. Pure; used by events, `show`, `log`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, cast
+
+import msgspec
+
+from . import records as r
+from .machine import State
+from .objects import Json, RunResult, Waiting
+from .records import BlobRef, Record, Sealed, Text
+
+Look = Callable[[Text], str]
+
+
+def materialise(sealed: Iterable[Sealed], look: Look) -> Iterator[dict[str, Json]]:
+    """One flat object per record: header, then the record's fields, texts in full, derived fields filled in."""
+    reply: r.ModelResult | None = None
+    intents: dict[int, r.ActionIntent] = {}
+    for s in sealed:
+        head: dict[str, Json] = {"seq": s.seq, "kind": s.kind, "at": s.at, "fence": s.fence, "prev": s.prev, "hash": s.hash}
+        if s.body is None:
+            yield {**head, "erased": True}
+            continue
+        record = r.decode(s.kind, s.body)
+        fields = {**fields_of(record, look), **_unknown_fields(s.body, record)}
+        if isinstance(record, r.ModelResult):
+            reply, intents = record, {}
+        elif isinstance(record, r.ActionIntent):
+            intents[record.call] = record
+            fields["args"] = args_of(record, reply, look)
+        elif isinstance(record, r.Step) and reply is not None:
+            fields |= step_fields(record, reply, intents.get(record.call), look)
+        yield {**head, **fields}
+
+
+def fields_of(record: Record, look: Look) -> dict[str, Json]:
+    """A record's fields as plain data, blobs replaced by their texts."""
+    return cast("dict[str, Json]", _resolved(msgspec.to_builtins(_full(record)), look))
+
+
+def _full(record: Record) -> dict[str, Any]:
+    return {name: getattr(record, name) for name in record.__struct_fields__}
+
+
+def _resolved(value: Any, look: Look) -> Any:
+    if isinstance(value, dict):
+        fields = cast("dict[str, Any]", value)
+        if fields.keys() == {"blob", "size"}:
+            return look(BlobRef(fields["blob"], fields["size"]))
+        return {k: _resolved(v, look) for k, v in fields.items()}
+    if isinstance(value, list | tuple):
+        return [_resolved(v, look) for v in cast("list[Any]", value)]
+    return value
+
+
+def _unknown_fields(body: bytes, record: Record) -> dict[str, Json]:
+    """Fields of a later minor version are kept and shown."""
+    known = set(record.__struct_fields__)
+    return {k: v for k, v in cast("dict[str, Json]", r.plain(body)).items() if k not in known}
+
+
+def args_of(intent: r.ActionIntent, reply: r.ModelResult | None, look: Look) -> Json:
+    """The arguments of an action: inline, its own text, or read back from the reply by a strict parse."""
+    if intent.args is not None:
+        return intent.args
+    if intent.args_text:
+        return cast(Json, json.loads(look(intent.args_text)))
+    if reply is None:
+        return None
+    if reply.tool_calls:
+        return cast(Json, json.loads(look(reply.tool_calls[intent.call].arguments)))
+    return cast(Json, json.loads(look(reply.text))["action"]["args"])
+
+
+def raw_output_of(step: r.Step, reply: r.ModelResult, look: Look) -> str:
+    """The text that was judged: the reply, a span of it, or the repaired text (R40)."""
+    raw = step.raw_output
+    if raw is None:
+        return look(reply.tool_calls[step.call].arguments) if step.call < len(reply.tool_calls) else look(reply.text)
+    if isinstance(raw, tuple):
+        return look(reply.text)[raw[0] : raw[1]]
+    return look(raw)
+
+
+def step_fields(step: r.Step, reply: r.ModelResult, intent: r.ActionIntent | None, look: Look) -> dict[str, Json]:
+    """`raw_output`, `reflection`, `plan`, `action`, derived by a strict parse; null where the reply could not be read."""
+    raw = raw_output_of(step, reply, look)
+    fields: dict[str, Json] = {"raw_output": raw, "reflection": None, "plan": None, "action": None}
+    if reply.tool_calls:
+        fields["action"] = {"tool": step.tool, "args": args_of(intent, reply, look)} if intent else None
+        return fields
+    try:
+        said = json.loads(raw)
+    except (ValueError, RecursionError):  # not interpretable: the rejection says so
+        return fields
+    if isinstance(said, dict):
+        said = cast("dict[str, Json]", said)
+        fields |= {k: said.get(k) for k in ("reflection", "plan", "action")}
+    return fields
+
+
+def step_view(step: r.Step, state: State, look: Look) -> dict[str, Json]:
+    """A whole step record, for its event; `state` is the one before the step is folded."""
+    call = state.call(step.call)
+    reply = cast(r.ModelResult, state.reply)
+    return {**fields_of(step, look), **step_fields(step, reply, call.intent if call else None, look)}
+
+
+def result_value(ended: r.RunEnded, at: Callable[[int], Record], reply_before: Callable[[int], r.ModelResult | None], look: Look) -> Json:
+    """The result an end record points at: the arguments of the completing call, or the final answer's text."""
+    if ended.result_of is None:
+        return ended.result
+    record = at(ended.result_of)
+    if isinstance(record, r.ActionIntent):
+        return args_of(record, reply_before(ended.result_of), look)
+    return look(record.text) if isinstance(record, r.ModelResult) else None
+
+
+def run_result(state: State, run_id: str, scope: str, head_hash: str, live: str, result: Json) -> RunResult:
+    """What became of a run. `live` = the state to report when it has neither ended nor waits (running, interrupted)."""
+    ended, call = state.ended, state.waiting
+    common = {"run_id": run_id, "scope": scope, "counters": state.counters, "last_seq": state.seq - 1, "head_hash": head_hash}
+    if ended is not None:
+        return RunResult(
+            **common, state="ended", reason=ended.reason, detail=ended.detail, completed_by=ended.completed_by, result=result, error=ended.error
+        )
+    if call is not None and call.deferred is not None:
+        waiting = Waiting(call.deferred.awaited, call.deferred.token, call.deferred.until)
+        return RunResult(**common, state="waiting", waiting=waiting)
+    return RunResult(**common, state=cast(Any, live))
