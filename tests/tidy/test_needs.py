@@ -21,18 +21,19 @@ def test_there(): pass
 
 
 @pytest.mark.parametrize(
-    ("require", "line", "outcome"),
+    ("require", "reason", "outcome"),
     [
-        ("", "SKIPPED [2] conftest.py:51: needs no-such-command", "1 passed, 2 skipped"),
-        ("sh", "SKIPPED [2] conftest.py:51: needs no-such-command", "1 passed, 2 skipped"),
+        ("", ": needs no-such-command", "1 passed, 2 skipped"),
+        ("sh", ": needs no-such-command", "1 passed, 2 skipped"),
         ("sh,no-such-command", "needs no-such-command, which POLYLOOP_REQUIRE names", "1 passed, 2 errors"),
     ],
 )
-def test_missing_component(tmp_path: Path, require: str, line: str, outcome: str) -> None:
+def test_missing_component(tmp_path: Path, require: str, reason: str, outcome: str) -> None:
     (tmp_path / "conftest.py").write_text(CONFTEST.read_text())
     (tmp_path / "test_sample.py").write_text(SAMPLE)
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = needs(*components)\n")
     command = [sys.executable, "-m", "pytest", "-rs", "-p", "no:cacheprovider", str(tmp_path)]
     run = subprocess.run(command, cwd=tmp_path, env={**os.environ, "POLYLOOP_REQUIRE": require}, capture_output=True, text=True, check=False)
-    assert line in run.stdout
+    assert reason in run.stdout
+    assert ("SKIPPED [2]" in run.stdout) == ("skipped" in outcome)
     assert outcome in run.stdout

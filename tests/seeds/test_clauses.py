@@ -1,0 +1,66 @@
+"""No clause of the seeds lacks a test, for the parts that are built.
+
+`clauses.txt` holds ids and (abridged) wording. A test serves a clause by its name: `test_S2_16_missing_args_stays_an_error`.
+A part joins BUILT together with its tests.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import tidy
+
+CLAUSES = dict(line.split("\t") for line in Path(__file__).with_name("clauses.txt").read_text().splitlines())
+
+#: part -> the clauses it must answer for.
+BUILT: dict[str, str] = {}
+
+
+def served(files: Mapping[str, str]) -> dict[str, list[str]]:
+    """clause id -> the test functions whose names carry it."""
+    tests: dict[str, list[str]] = {}
+    for path, text in files.items():
+        if not re.fullmatch(r"tests/.*test_\w+\.py", path):
+            continue
+        for node in ast.walk(ast.parse(text, path)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
+                for seed, clause in re.findall(r"S(\d)_(\d+)(?![\dA-Za-z])", node.name):
+                    tests.setdefault(f"S{seed}.{clause}", []).append(f"{path}:{node.name}")
+    return tests
+
+
+def gaps(clauses: Iterable[str], built: Mapping[str, str], tests: Mapping[str, list[str]]) -> list[str]:
+    """What is wrong between the table, the parts and the tests."""
+    known = set(clauses)
+    asked = {clause: part for part, text in built.items() for clause in text.split()}
+    return [
+        *(f"{clause} ({part}) has no test" for clause, part in asked.items() if clause not in tests),
+        *(f"{part} names {clause}, which no seed has" for clause, part in asked.items() if clause not in known),
+        *(f"{where[0]} names {clause}, which no seed has" for clause, where in tests.items() if clause not in known),
+    ]
+
+
+def test_every_clause_of_the_built_parts_is_named_by_a_test() -> None:
+    assert gaps(CLAUSES, BUILT, served(tidy.load())) == []
+
+
+def test_the_table_is_whole() -> None:
+    numbers = {seed: [int(c.partition(".")[2]) for c in CLAUSES if c.startswith(seed)] for seed in ("S0", "S1", "S2")}
+    assert numbers == {"S0": list(range(1, 45)), "S1": list(range(1, 98)), "S2": list(range(1, 54))}
+    assert all(CLAUSES.values())
+
+
+def test_a_gap_is_seen() -> None:
+    files = {
+        "tests/kernel/test_machine.py": "class TestX:\n    async def test_S2_16_S2_17_both(self): ...\ndef helper_S2_1(): ...",
+        "src/polyloop/clock.py": "def test_S2_3(): ...",
+    }
+    tests = served(files)
+    assert sorted(tests) == ["S2.16", "S2.17"]
+    assert gaps(CLAUSES, {"kernel": "S2.16 S2.17"}, tests) == []
+    assert gaps(CLAUSES, {"kernel": "S2.16 S2.1"}, tests) == ["S2.1 (kernel) has no test"]
+    assert gaps(CLAUSES, {"kernel": "S2.99"}, {}) == ["S2.99 (kernel) has no test", "kernel names S2.99, which no seed has"]
+    assert gaps(CLAUSES, {}, served({"tests/a/test_a.py": "def test_S9_1(): ..."})) == ["tests/a/test_a.py:test_S9_1 names S9.1, which no seed has"]
