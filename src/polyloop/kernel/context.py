@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from . import records as r
-from .machine import HistoryItem, State
+from .history import HistoryItem
+from .machine import State
 from .objects import ToolSpec
 from .records import BlobRef, Text, canonical
 from .seams import Message

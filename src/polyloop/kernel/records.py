@@ -19,7 +19,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from typing import Any, Final, Literal, cast
+from typing import Final, Literal, cast
 
 import msgspec
 from msgspec import Struct
@@ -392,16 +392,3 @@ def bytes_text(data: bytes) -> str:
 
 def sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
-
-
-def is_json(value: Any) -> bool:
-    """True when `value` is plain JSON data: string keys, finite numbers, no other types."""
-    if value is None or isinstance(value, str | bool | int):
-        return True
-    if isinstance(value, float):
-        return value - value == 0.0
-    if isinstance(value, list):
-        return all(is_json(v) for v in cast(list[Any], value))
-    if isinstance(value, dict):
-        return all(isinstance(k, str) and is_json(v) for k, v in cast(dict[Any, Any], value).items())
-    return False

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import cast
 
+from msgspec.structs import replace
+
 from . import records as r
 from . import view
 from .driver import Driver, Seams
@@ -66,7 +68,11 @@ class Past:
         return list(dict.fromkeys(t.blob for rec in self.records for t in texts_of(rec) if isinstance(t, BlobRef)))
 
     def result(self, look: view.Look) -> Json:
-        ended = self.state.ended
+        return self.result_of(self.state, look)
+
+    def result_of(self, state: State, look: view.Look) -> Json:
+        """The result an end record points at, read from these records."""
+        ended = state.ended
         if ended is None:
             return None
 
@@ -172,6 +178,8 @@ async def _begin(driver: Driver, past: Past, taken: Taken, fields: list[dict[str
     state = past.state
     if past.torn is not None:
         await driver.seams.log.repair(driver.stream, past.torn, driver.fence)
+    driver.untouched = (state, past.head_hash)
+    driver.recall = lambda: past.result_of(driver.state, driver.look)
     driver.emit(r.ResumeStarted(state.attempts + 1, driver.seams.holder.id, state.seq - 1))
     if past.torn is not None:
         driver.emit(r.TailRepaired(past.torn.first_seq, past.torn.reason, past.torn.lost_hash))
@@ -200,8 +208,6 @@ def _result(driver: Driver, value: Json) -> RunResult:
     if failure is None:
         return result
     code = "owned_elsewhere" if isinstance(failure, StaleFence | Conflict) else "store_failed"
-    from msgspec.structs import replace
-
     return replace(
         result, state="interrupted", reason=code, persisted=False, result=None, waiting=None, error={"code": code, "message": str(failure)}
     )

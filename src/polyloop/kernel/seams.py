@@ -12,7 +12,7 @@ from typing import Any, Literal, Protocol
 from msgspec import Struct
 
 from .objects import Json, ToolSpec
-from .records import Completion, Evidence, Part, Record, Sealed, ToolCall, Usage
+from .records import Completion, Evidence, Part, Sealed, ToolCall, Usage
 
 # --- decision interpretation -------------------------------------------------------------------------------------
 
@@ -401,11 +401,3 @@ class Event(Struct, frozen=True):
 
 Sink = Callable[[Event], Any]  # a plain function or one that returns an awaitable
 Entropy = Callable[[], str]  # 32 fresh hex characters
-AuditTap = Callable[[Stream, Sequence[Sealed], Mapping[str, bytes]], None]
-
-
-class Batch(Struct, frozen=True):
-    """Records not yet durable, with the texts they refer to."""
-
-    records: tuple[Record, ...]
-    blobs: dict[str, bytes]

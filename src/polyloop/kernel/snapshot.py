@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, cast
+from typing import Any, Final, cast
 
 import msgspec
 from msgspec.structs import replace
 
 from . import records as r
 from .objects import Agent, DefinitionSnapshot, Json, Request, Segment, ToolSnapshot, ToolSpec
-from .records import RunStarted, Text, canonical, is_json, sha256, text_bytes
+from .records import RunStarted, Text, canonical, sha256, text_bytes
 
 #: Version of the kernel's own rules (what fold and decide mean); part of every snapshot.
 PROTOCOL: Final = 1
@@ -30,7 +30,7 @@ class BadRequest(ValueError):
 def snapshot(request: Request, specs: Mapping[str, ToolSpec], hold: Callable[[str], Text]) -> RunStarted:
     """What the log will say about this run's settings. `hold` keeps a long text as a blob. Raises BadRequest."""
     _check(request)
-    return RunStarted(
+    started = RunStarted(
         definition=DefinitionSnapshot(request.agent.id, request.agent.version, request.agent.protocol),
         protocol=PROTOCOL,
         budget=request.budget,
@@ -46,6 +46,8 @@ def snapshot(request: Request, specs: Mapping[str, ToolSpec], hold: Callable[[st
         origin=request.origin,
         history=hold(request.history),
     )
+    # Through the codec once, so that what is offered later compares equal to what is read back (0 and 0.0, tuples and lists).
+    return cast(RunStarted, r.decode("run_started", canonical(started)))
 
 
 def tool_snapshot(t: ToolSpec) -> ToolSnapshot:
@@ -93,6 +95,19 @@ def _check(request: Request) -> None:
     for slot in slots:
         if slots.count(slot) > 1:
             raise BadRequest(f"segments.{slot}", "at most one segment may hold this slot")
+
+
+def is_json(value: Any) -> bool:
+    """True when `value` is plain JSON data: string keys, finite numbers, no other types."""
+    if value is None or isinstance(value, str | bool | int):
+        return True
+    if isinstance(value, float):
+        return value - value == 0.0
+    if isinstance(value, list):
+        return all(is_json(v) for v in cast(list[Any], value))
+    if isinstance(value, dict):
+        return all(isinstance(k, str) and is_json(v) for k, v in cast(dict[Any, Any], value).items())
+    return False
 
 
 def request_of(run_id: str, scope: str, start: RunStarted, look: Callable[[Text], str]) -> Request:

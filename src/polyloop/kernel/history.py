@@ -1,0 +1,53 @@
+"""The history of a run: what the model has said and been told, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from . import records as r
+
+
+class HistoryItem(Struct, frozen=True, omit_defaults=True):
+    """One message of the history. `cap` cuts its text to that many characters for the model (0 = whole)."""
+
+    role: str
+    parts: tuple[r.Part, ...]
+    tool_calls: tuple[r.ToolCall, ...] = ()
+    call_id: str = ""
+    cap: int = 0
+
+
+class History(Sequence[HistoryItem]):
+    """Append-only and shared: every state looks at a prefix of one growing list, so a step costs O(1) and copies nothing."""
+
+    __slots__ = ("_items", "_size")
+
+    def __init__(self, items: list[HistoryItem] | None = None, size: int | None = None) -> None:
+        self._items: list[HistoryItem] = [] if items is None else items
+        self._size = len(self._items) if size is None else size
+
+    def add(self, item: HistoryItem) -> History:
+        items = self._items if self._size == len(self._items) else self._items[: self._size]
+        items.append(item)
+        return History(items, self._size + 1)
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return self._items[: self._size][index]
+        if not -self._size <= index < self._size:
+            raise IndexError(index)
+        return self._items[index if index >= 0 else self._size + index]
+
+    def __iter__(self) -> Iterator[HistoryItem]:
+        return (self._items[i] for i in range(self._size))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, History) and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]  # a growing list has no hash

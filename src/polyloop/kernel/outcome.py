@@ -1,0 +1,90 @@
+"""How an action is addressed, bounded and concluded: shared by first dispatch and recovery."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from msgspec.structs import replace
+
+from . import decide as d
+from . import records as r
+from .machine import INTERRUPTED, Call
+from .seams import Act, Action, Decided, Deferred, Outcome
+
+if TYPE_CHECKING:
+    from .driver import Driver
+
+
+def decision(run: Driver, index: int) -> Decided:
+    return cast(tuple[Decided, ...], run.state.decisions)[index]
+
+
+def action(run: Driver, call: Call) -> Action:
+    intent, act = cast(r.ActionIntent, call.intent), cast(Act, decision(run, call.index))
+    approved = call.resolved is not None and call.resolved.decision == "approved"
+    token = call.deferred.token if call.deferred else ""
+    return Action(intent.tool, act.args, intent.key, call.index, run.stream.run, run.stream.scope, approved, token, call.attempt)
+
+
+def timeout_s(run: Driver, call: Call) -> float:
+    return run.seams.tools.specs[cast(r.ActionIntent, call.intent).tool].timeout_s
+
+
+def deadlines(run: Driver, timeout_s: float = 0) -> tuple[tuple[float, str], ...]:
+    s, start = run.state, cast(r.RunStarted, run.state.start)
+    out: list[tuple[float, str]] = []
+    if start.budget.wall_clock_s:
+        out.append(((d.deadline_ms(s) - run.seams.clock.now_ms()) / 1000 + 0.002, "deadline"))
+    if start.budget.working_time_s:
+        out.append((start.budget.working_time_s - s.working_ms / 1000 + 0.002, "deadline"))
+    if timeout_s:
+        out.append((timeout_s, "timeout"))
+    return tuple(out)
+
+
+def flown_ms(run: Driver) -> float:
+    return round((run.seams.clock.monotonic() - run.flown_at) * 1000, 1)
+
+
+def settle(run: Driver, call: Call, outcome: Outcome | Deferred | Exception, ms: float | None) -> None:
+    """Record how an action ended, or that it waits."""
+    if isinstance(outcome, Deferred):
+        run.emit(r.ActionDeferred(call.index, outcome.token, outcome.awaited, outcome.until, outcome.dispatched, outcome.prompt))
+        return
+    if isinstance(outcome, Exception):
+        text = r.Part(text=run.hold(f"{type(outcome).__name__}: {outcome}"[:2000]))
+        run.emit(r.ActionResult(call.index, "unknown", (text,), "UNAVAILABLE", ms, code="executor_exception"))
+        return
+    promised = run.seams.actions.promises_completion
+    completion = "NOT_DONE" if outcome.completion == "UNAVAILABLE" and not promised else outcome.completion
+    parts = tuple(replace(p, text=run.hold(p.text)) if isinstance(p.text, str) and p.text else p for p in outcome.observation)
+    if completion == "DONE" and outcome.result is not None:
+        run.result = outcome.result
+    run.emit(r.ActionResult(call.index, outcome.status, parts, completion, ms, outcome.evidence, outcome.code))
+
+
+def cut_short(run: Driver, why: str, leaked: bool = False) -> None:
+    """Record what was in flight when it was interrupted. A suspend records nothing: the intent stays open."""
+    flying, run.flying = run.flying, None
+    if why == "suspend" or flying is None:
+        run.suspended = True
+        return
+    if why == "cancel" and run.cancel is not None and run.state.cancel is None:
+        run.emit(run.cancel)
+        run.flight.heeded()
+    ms = flown_ms(run)
+    if not flying:
+        run.mark("model", run.flown_at)
+        run.emit(r.ModelResult(ms=ms, error=r.CallError(INTERRUPTED, True, "", why)))
+        return
+    for index in flying:
+        intent = cast(r.ActionIntent, cast(Call, run.state.call(index)).intent)
+        note = f"Interrupted ({why}) after {ms:.0f} ms." + (" It did not stop and may still be running." if leaked else "")
+        status = "error" if intent.effect == "read" else "unknown"
+        run.emit(r.ActionResult(index, status, (r.Part(text=note),), "NOT_DONE", ms, (), why, True, leaked))
+
+
+def end(run: Driver, command: d.Finish) -> None:
+    end = command.end
+    result = run.result if end.completed_by == "environment" else None
+    run.emit(r.RunEnded(end.reason, run.state.counters, end.detail, end.completed_by, end.result_of, result, end.error))

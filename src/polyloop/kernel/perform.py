@@ -1,0 +1,178 @@
+"""Carry out the commands of an iteration: ask, call, interpret, intend, execute, step, end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from msgspec.structs import replace
+
+from . import decide as d
+from . import records as r
+from . import recover
+from .context import messages
+from .flight import Interrupted
+from .machine import INTERRUPTED, Call
+from .objects import Json
+from .outcome import action, cut_short, deadlines, decision, end, flown_ms, settle, timeout_s
+from .records import Text, canonical, sha256
+from .seams import Act, Deferred, ModelCallFailed, ModelRequest, Outcome, Reply
+from .steps import make_step
+
+if TYPE_CHECKING:
+    from .driver import Driver
+
+#: Interpreters whose source is given the tools as such, not as text.
+NATIVE: Final = frozenset({"native-tools/1"})
+
+
+def ask(run: Driver, command: d.AskModel) -> None:
+    s = run.state
+    call_id = sha256(canonical([run.stream.scope, run.stream.run, s.seq, "model"]))[:32]
+    run.emit(r.ModelIntent(s.counters.iterations + 1, call_id, s.digest, messages=len(s.history)))
+
+
+async def call_model(run: Driver, command: d.CallModel) -> None:
+    await run.flush()
+    s, clock = run.state, run.seams.clock
+    ask, start = s.ask, cast(r.RunStarted, s.start)
+    assert ask is not None
+    if run.suspended:
+        return
+    began = clock.monotonic()
+    specs = run.seams.tools.specs
+    view = messages(s, specs, run.look)
+    tools = tuple(specs.values()) if start.definition.interpreter in NATIVE else None
+    request = ModelRequest(ask.call_id, view, start.params, start.binding, s.replies + 1, tools)
+    run.mark("assemble", began)
+    run.flying, run.flown_at = (), clock.monotonic()
+    try:
+        reply = await run.flight.guard(run.seams.model.call(request), deadlines(run))
+        run.mark("model", run.flown_at)
+        record = result_of(run, reply)
+    except ModelCallFailed as failed:
+        run.mark("model", run.flown_at)
+        record = r.ModelResult(ms=flown_ms(run), error=r.CallError(failed.code, failed.sent, failed.key, failed.message[:2000]))
+    except Interrupted as cut:
+        return cut_short(run, cut.why)
+    except Exception as fault:
+        record = r.ModelResult(ms=flown_ms(run), error=r.CallError("model_exception", True, "", f"{type(fault).__name__}: {fault}"[:2000]))
+    run.flying = None
+    run.emit(record)
+
+
+def result_of(run: Driver, reply: Reply) -> r.ModelResult:
+    hold = run.hold
+    calls = tuple(r.ToolCall(c.id, c.name, hold(cast(str, c.arguments))) for c in reply.tool_calls)
+    return r.ModelResult(
+        hold(reply.text), hold(reply.reasoning), calls, reply.items, reply.finish_reason, reply.usage, reply.served_by,
+        reply.cached, reply.attempts, flown_ms(run),
+    )  # fmt: skip
+
+
+def interpret(run: Driver, command: d.Interpret) -> None:
+    reply = cast(r.ModelResult, run.state.reply)
+    began = run.seams.clock.monotonic()
+    calls = tuple(r.ToolCall(c.id, c.name, run.look(c.arguments)) for c in reply.tool_calls)
+    given = Reply(run.look(reply.text), run.look(reply.reasoning), calls, reply.items, reply.finish_reason)
+    decisions = run.seams.interpreter.interpret(given, run.seams.tools)
+    run.mark("interpret", began)
+    run.state = replace(run.state, decisions=decisions)
+
+
+def intend(run: Driver, command: d.Intend) -> None:
+    for index in command.calls:
+        act = cast(Act, decision(run, index))
+        spec = run.seams.tools.specs[act.tool]
+        key = sha256(canonical([run.stream.scope, run.stream.run, run.state.ask_seq, index]))[:32]
+        args, args_text = kept_args(run, act)
+        run.emit(r.ActionIntent(index, act.tool, spec.effect, spec.replay, key, args, args_text))
+
+
+def kept_args(run: Driver, act: Act) -> tuple[Json, Text]:
+    """Inline when short, nothing when the reply says them already, a text of their own when repaired."""
+    body = canonical(act.args)
+    if len(body) < r.INLINE_BYTES:
+        return act.args, ""
+    return (None, "") if act.plain else (None, run.hold(body.decode()))
+
+
+async def execute(run: Driver, command: d.Execute) -> None:
+    await run.flush()
+    if run.suspended or (run.cancel and not run.state.cancel):
+        return
+    run.flying, run.flown_at = command.calls, run.seams.clock.monotonic()
+    calls = [cast(Call, run.state.call(i)) for i in command.calls]
+    try:
+        if len(calls) == 1:
+            bounds = deadlines(run, timeout_s(run, calls[0]))
+            outcomes = [await caught(run, run.flight.guard(executed(run, calls[0]), bounds))]
+        else:
+            outcomes = await run.flight.guard(overlapped(run, calls), deadlines(run))
+    except Interrupted as cut:
+        return cut_short(run, cut.why)
+    ms = flown_ms(run)
+    run.flying = None
+    for call, outcome in zip(calls, outcomes, strict=True):
+        settle(run, call, outcome, ms)
+
+
+def executed(run: Driver, call: Call) -> Awaitable[Outcome | Deferred]:
+    return run.seams.actions.execute(action(run, call))
+
+
+async def caught(run: Driver, work: Awaitable[Outcome | Deferred]) -> Outcome | Deferred | Exception:
+    try:
+        return await work
+    except Exception as fault:
+        return fault
+
+
+async def overlapped(run: Driver, calls: Sequence[Call]) -> list[Outcome | Deferred | Exception]:
+    """Reads side by side, each under its own timeout."""
+
+    async def one(call: Call) -> Outcome | Deferred | Exception:
+        try:
+            async with asyncio.timeout(timeout_s(run, call) or None):
+                return await executed(run, call)
+        except TimeoutError:
+            return Outcome("error", (r.Part(text="The tool did not answer in time."),), code="timeout")
+        except Exception as fault:
+            return fault
+
+    return list(await asyncio.gather(*(one(c) for c in calls)))
+
+
+def drop_ask(run: Driver, command: d.DropAsk) -> None:
+    run.emit(r.ModelResult(error=r.CallError(INTERRUPTED, command.sent, "", "the run stopped")))
+
+
+def make_step_record(run: Driver, command: d.MakeStep) -> None:
+    call = run.state.call(command.call)
+    step = make_step(run.state, command.call, command.skip, run.timings(call))
+    if isinstance(step.raw_output, str):
+        step = replace(step, raw_output=run.hold(step.raw_output))
+    if call is not None and call.intent is not None:
+        tool = run.seams.tools.specs[call.intent.tool]
+        if tool.completes and call.result and call.result.status == "ok":
+            run.result = cast(Act, decision(run, call.index)).args
+    if step.outcome == "final_answer":
+        run.result = run.look(cast(r.ModelResult, run.state.reply).text)
+    run.emit(step)
+
+
+PERFORM: Final[Mapping[type, Callable[[Driver, Any], Awaitable[None] | None]]] = {
+    d.AskModel: ask,
+    d.CallModel: call_model,
+    d.Interpret: interpret,
+    d.Intend: intend,
+    d.Execute: execute,
+    d.DropAsk: drop_ask,
+    d.RecoverAsk: recover.recover_ask,
+    d.Recover: recover.recover,
+    d.Resolve: recover.resolve,
+    d.Conclude: recover.conclude,
+    d.MakeStep: make_step_record,
+    d.Finish: end,
+}
