@@ -1,7 +1,7 @@
 # Two commands do everything, on a machine with Python 3.11+ and make (uv is used where there is one):
 #   make demo    the main job, end to end, offline
 #   make test    the tests
-# Others: check fix cover floors sim soak bench docs. `.venv` is made and kept up by three stamps: core, dev, full.
+# Others: check (= lint types river tidy) fix cover floors sim soak bench docs. `.venv` is made and kept up by three stamps: core, dev, full.
 
 PYTHON ?= python3
 WORKERS ?= 2
@@ -12,7 +12,7 @@ PY := .venv/bin/python
 PYTEST := $(PY) -m pytest -q -n $(WORKERS) --dist worksteal
 PURE := src/polyloop/kernel/*,src/polyloop/contract/*
 
-.PHONY: demo test check fix cover floors sim soak bench docs
+.PHONY: demo test check lint types river tidy fix cover floors sim soak bench docs
 .NOTPARALLEL:
 
 demo: .venv/core
@@ -21,11 +21,19 @@ demo: .venv/core
 test: .venv/dev
 	@$(PYTEST)
 
-check: .venv/dev
+check: lint types river tidy
+
+lint: .venv/dev
 	@.venv/bin/ruff check --quiet
 	@.venv/bin/ruff format --check --quiet
+
+types: .venv/dev
 	@.venv/bin/basedpyright --pythonpath $(PY) --level error
+
+river: .venv/dev
 	@.venv/bin/lint-imports --no-logo
+
+tidy: .venv/core
 	@$(PY) tools/tidy.py
 
 fix: .venv/dev

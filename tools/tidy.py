@@ -9,9 +9,11 @@ from __future__ import annotations
 import ast
 import functools
 import io
+import json
 import re
 import sys
 import tokenize
+import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
@@ -334,6 +336,18 @@ def broken_links(files: Files) -> Iterator[str]:
                 yield f"{path}: no such heading: {target}"
 
 
+def twin_readmes(files: Files) -> Iterator[str]:
+    """Both languages show the same examples, and what calls itself toml or json is that."""
+    blocks = {path: re.findall(r"^```(\w*)\n(.*?)^```$", files[path], re.DOTALL | re.MULTILINE) for path in ("README.md", "README.zh-CN.md")}
+    if blocks["README.md"] != blocks["README.zh-CN.md"]:
+        yield "README.zh-CN.md: its examples differ from README.md"
+    for kind, text in blocks["README.md"]:
+        try:
+            _ = {"toml": tomllib.loads, "json": json.loads}.get(kind, str)(text)
+        except ValueError as error:
+            yield f"README.md: an example is no {kind}: {error}"
+
+
 def _join(folder: PurePosixPath, place: str) -> str:
     parts: list[str] = []
     for part in (folder / place).parts:
@@ -360,7 +374,7 @@ def design_records(files: Files) -> Iterator[str]:
 def change_fragments(files: Files) -> Iterator[str]:
     for path, text in files.items():
         name = path.removeprefix("changes/")
-        if name == path or name == "README.md":
+        if name in (path, "README.md"):
             continue
         if not FRAGMENT.fullmatch(name):
             yield f"{path}: a fragment is named SLUG.(added|changed|fixed|removed).md"
@@ -370,7 +384,8 @@ def change_fragments(files: Files) -> Iterator[str]:
 
 RULES: tuple[Rule, ...] = (
     long_files, long_functions, package_budgets, drawers, theories, banned_imports, banned_calls, silent_excepts, unexplained_ignores,
-    dead_names, public_names, chinese, outside_names, glossary_words, broken_links, design_records, change_fragments,
+    dead_names, public_names, chinese, outside_names, glossary_words, broken_links, twin_readmes, design_records,
+    change_fragments,
 )  # fmt: skip
 
 if __name__ == "__main__":

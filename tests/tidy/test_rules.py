@@ -7,6 +7,7 @@ import tidy
 
 TREE = tidy.load()
 RECORD = "# 0001 A title\n\nStatus: accepted\n" + "".join(f"\n## {part}\n\nText.\n" for part in tidy.RECORD_PARTS)
+README = "# Words\n```toml\na = 1\n```\nmore\n```\nmake demo\n```\n"
 GLOSSARY = "| **iteration** | one model call | `turn`, `round` | all |\n| **run** | one agent run | `phase` | kernel |\n"
 KERNEL = tidy.SRC + "kernel/machine.py"
 VIEWS = tidy.SRC + "views/show.py"
@@ -53,7 +54,8 @@ SAMPLES = [
     ("unexplained_ignores", {KERNEL: "x = f()  # type: ignore[arg-type]\n"}, "without its reason"),
     ("unexplained_ignores", {KERNEL: "x = f()  # pyright: ignore[reportAny]\n"}, "without its reason"),
     ("unexplained_ignores", {KERNEL: "x = f()  # pragma: no cover\n"}, "without its reason"),
-    ("dead_names", {VIEWS: "A = 1\ndef f(): return A\n@app.command('x')\ndef g(): return f()\nclass B:\n    @property\n    def c(self): return B().c"}, ""),
+    ("dead_names", {VIEWS: "A = 1\ndef f(): return A\n@app.command('x')\ndef g(): return f()"}, ""),
+    ("dead_names", {VIEWS: "class B:\n    @property\n    def c(self): return B().c"}, ""),
     ("dead_names", {VIEWS: "def main(): ...", "pyproject.toml": 'x = "polyloop.views.show:main"', tidy.SRC + "testing/kit.py": "A = 1"}, ""),
     ("dead_names", {VIEWS: "def f(): ...", "tests/x/test_x.py": "f()"}, "nothing in src uses f"),
     ("dead_names", {VIEWS: "LIMIT = 1\nLIMIT = 2"}, "nothing in src uses LIMIT"),
@@ -79,6 +81,9 @@ SAMPLES = [
     ("broken_links", {"docs/a.md": "[x](../b.md#two-words) [y](#here) [z](https://x.y) [f](../docs)\n# Here\n", "b.md": "## Two words\n"}, ""),
     ("broken_links", {"docs/a.md": "[x](b.md)", "b.md": ""}, "no such file: b.md"),
     ("broken_links", {"a.md": "[x](b.md#three)", "b.md": "# Two\n"}, "no such heading: b.md#three"),
+    ("twin_readmes", {"README.md": README, "README.zh-CN.md": README.replace("Words", "\u8bcd")}, ""),
+    ("twin_readmes", {"README.md": README, "README.zh-CN.md": README.replace("a = 1", "a = 2")}, "its examples differ"),
+    ("twin_readmes", {"README.md": README.replace("a = 1", "a 1"), "README.zh-CN.md": README.replace("a = 1", "a 1")}, "is no toml"),
     ("design_records", {"docs/design/0001-a.md": RECORD, "docs/design/template.md": "any"}, ""),
     ("design_records", {"docs/design/0002-a.md": RECORD.replace("# 0001", "# 0002")}, "expected number 0001"),
     ("design_records", {"docs/design/0001-a.md": RECORD.replace("# 0001", "# 1")}, "the first line is not"),

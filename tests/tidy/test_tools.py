@@ -1,14 +1,15 @@
-"""Fragments become one section, newest first, and are gone."""
+"""The maintenance scripts: fragments become one section, newest first; the reference is what the code says."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import changelog
+import reference
 from inline_snapshot import snapshot
 
 
-def test_release(tmp_path: Path) -> None:
+def test_fragments_become_one_section_and_are_gone(tmp_path: Path) -> None:
     (tmp_path / "changes").mkdir()
     (tmp_path / "CHANGELOG.md").write_text("# Changelog\n\nWords.\n")
     fragments = {"b-run.added.md": "Runs\nresume.\n", "a-log.added.md": "Logs verify.\n", "c.fixed.md": "No lost line.\n", "README.md": "# How\n"}
@@ -38,3 +39,7 @@ Words.
 
 - Runs resume.
 """)
+
+
+def test_the_reference_is_what_the_code_says() -> None:
+    assert reference.PAGE.read_text() == reference.page(), "run `make docs`"
