@@ -16,25 +16,34 @@ from .records import BlobRef, Record, Sealed, Text
 Look = Callable[[Text], str]
 
 
-def materialise(sealed: Iterable[Sealed], look: Look) -> Iterator[dict[str, Json]]:
-    """One flat object per record: header, then the record's fields, texts in full, derived fields filled in."""
-    reply: r.ModelResult | None = None
-    intents: dict[int, r.ActionIntent] = {}
-    for s in sealed:
+class Materialiser:
+    """Feed records in order; each comes back as one flat object: header, fields, texts in full, derived fields filled in."""
+
+    def __init__(self, look: Look) -> None:
+        self.look = look
+        self.reply: r.ModelResult | None = None
+        self.intents: dict[int, r.ActionIntent] = {}
+
+    def feed(self, s: Sealed) -> dict[str, Json]:
         head: dict[str, Json] = {"seq": s.seq, "kind": s.kind, "at": s.at, "fence": s.fence, "prev": s.prev, "hash": s.hash}
         if s.body is None:
-            yield {**head, "erased": True}
-            continue
-        record = r.decode(s.kind, s.body)
+            return {**head, "erased": True}
+        record, look = r.decode(s.kind, s.body), self.look
         fields = {**fields_of(record, look), **_unknown_fields(s.body, record)}
         if isinstance(record, r.ModelResult):
-            reply, intents = record, {}
+            self.reply, self.intents = record, {}
         elif isinstance(record, r.ActionIntent):
-            intents[record.call] = record
-            fields["args"] = args_of(record, reply, look)
-        elif isinstance(record, r.Step) and reply is not None:
-            fields |= step_fields(record, reply, intents.get(record.call), look)
-        yield {**head, **fields}
+            self.intents[record.call] = record
+            fields["args"] = args_of(record, self.reply, look)
+        elif isinstance(record, r.Step) and self.reply is not None:
+            fields |= step_fields(record, self.reply, self.intents.get(record.call), look)
+        return {**head, **fields}
+
+
+def materialise(sealed: Iterable[Sealed], look: Look) -> Iterator[dict[str, Json]]:
+    """One flat object per record of a whole log."""
+    made = Materialiser(look)
+    return (made.feed(s) for s in sealed)
 
 
 def fields_of(record: Record, look: Look) -> dict[str, Json]:

@@ -1,0 +1,169 @@
+"""REQUEST.toml (interface.md, Runs): read, checked, and made into plain values. Paths in it are relative to it."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct, field
+
+from polyloop.contract.problem import ProblemError, problem
+from polyloop.kernel.objects import Agent, Budget, Json, Segment
+
+#: Largest request, script line file or segment file, bytes.
+FILE_BYTES = 16 << 20
+
+
+class SegmentTable(Struct, forbid_unknown_fields=True):
+    name: str
+    role: str = "user"
+    text: str | None = None
+    file: str | None = None
+    slot: Literal["", "history", "tools", "notice"] = ""
+
+
+class RequestFile(Struct, forbid_unknown_fields=True):
+    """The file as written. `model` may be left to the command line."""
+
+    agent: Agent
+    budget: dict[str, Any] = field(default_factory=dict[str, Any])
+    run_id: str | None = None
+    model: str | None = None
+    tools: tuple[str, ...] = ()
+    completes: tuple[str, ...] = ()
+    workspace: str | None = None
+    permission_mode: Literal["read_only", "request_approval", "auto"] | None = None
+    canvas: str | None = None
+    skills: tuple[str, ...] = ()
+    lang: str | None = None
+    fork_of: str | None = None
+    spend: dict[str, Any] | None = None
+    binding: dict[str, str] = field(default_factory=dict[str, str])
+    model_params: dict[str, Any] = field(default_factory=dict[str, Any])
+    segments: tuple[SegmentTable, ...] = ()
+    result_schema: dict[str, Any] | None = None
+
+
+class Plan(Struct, frozen=True):
+    """A request with everything decided but the wiring: what the command line and the file say together."""
+
+    base: Path
+    agent: Agent
+    budget: Budget
+    segments: tuple[Segment, ...]
+    model: str
+    tools: tuple[str, ...]
+    completes: tuple[str, ...]
+    binding: dict[str, str]
+    params: dict[str, Json]
+    run_id: str | None = None
+    workspace: str | None = None
+    permission_mode: str = "auto"
+    lang: str | None = None
+    fork_of: str | None = None
+    result_schema: Json = None
+
+
+def refuse(message: str, **details: Json) -> ProblemError:
+    return problem("validation", message, operation="run", stage="arguments", details=details)
+
+
+def read_bytes(path: Path) -> bytes:
+    """A file named by a person, whole. Raises ProblemError when it is missing, too large or not readable."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(FILE_BYTES + 1)
+    except OSError as error:
+        raise refuse(f"cannot read {path}: {error.strerror}") from error
+    if len(data) > FILE_BYTES:
+        raise refuse(f"{path} is larger than {FILE_BYTES} bytes")
+    return data
+
+
+def load(path: Path, given: Mapping[str, Any]) -> Plan:
+    """Read a request file; `given` fills in what it leaves out (model, max_steps, max_iterations, run_id).
+
+    Raises ProblemError(validation): not UTF-8, not TOML, an unknown or repeated field, a budget missing or in the wrong place.
+    """
+    try:
+        text = read_bytes(path).decode()
+    except UnicodeDecodeError as error:
+        raise refuse(f"{path} is not UTF-8 (byte {error.start})") from error
+    try:
+        table = tomllib.loads(text)
+        file = msgspec.convert(table, RequestFile)
+    except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
+        raise refuse(f"{path}: {error}{_hint(str(error))}") from error
+    for name in ("canvas", "spend"):
+        if getattr(file, name) is not None:
+            raise problem("capability_unavailable", f"{path}: {name} is not part of this build", operation="run", stage="arguments")
+    if file.skills:
+        raise problem("capability_unavailable", f"{path}: skills are not part of this build", operation="run", stage="arguments")
+    return _plan(path, file, given)
+
+
+def _hint(message: str) -> str:
+    if "$.agent" in message and ("max_" in message or "budget" in message):
+        return ". A budget stands in [budget], never under [agent]: it belongs to the run"
+    return ""
+
+
+def _plan(path: Path, file: RequestFile, given: Mapping[str, Any]) -> Plan:
+    base = path.resolve().parent
+    budget = _merged("budget", file.budget, {"max_valid_steps": given.get("max_steps"), "max_iterations": given.get("max_iterations")})
+    top = _merged("", {"model": file.model, "run_id": file.run_id}, {"model": given.get("model"), "run_id": given.get("run_id")})
+    if top["model"] is None:
+        raise refuse(f"{path}: no model; name one in the file or with --model")
+    try:
+        checked = msgspec.convert(budget, Budget)
+    except msgspec.ValidationError as error:
+        raise refuse(f"{path}: [budget]: {error}", field="budget") from error
+    return Plan(
+        base=base,
+        agent=file.agent,
+        budget=checked,
+        segments=tuple(_segment(base, s) for s in file.segments),
+        model=top["model"],
+        tools=file.tools,
+        completes=file.completes,
+        binding=file.binding,
+        params=file.model_params,
+        run_id=top["run_id"],
+        workspace=file.workspace,
+        permission_mode=file.permission_mode or "auto",
+        lang=file.lang,
+        fork_of=file.fork_of,
+        result_schema=file.result_schema,
+    )
+
+
+def _merged(table: str, said: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Two places may not both set a field: one place answers what this run used."""
+    out = dict(said)
+    for name, value in given.items():
+        if value is None:
+            continue
+        if out.get(name) is not None:
+            raise refuse(f"{table + '.' if table else ''}{name} stands in the request file; it cannot be given again", field=name)
+        out[name] = value
+    return out
+
+
+def _segment(base: Path, s: SegmentTable) -> Segment:
+    if s.text is not None and s.file is not None:
+        raise refuse(f"segment {s.name}: text and file exclude each other", field=f"segments.{s.name}")
+    if s.slot:
+        if s.text is not None or s.file is not None:
+            raise refuse(f"segment {s.name}: a slot has no text of its own", field=f"segments.{s.name}")
+        return Segment(s.name, s.role, "", s.slot)
+    if s.file is not None:
+        try:
+            return Segment(s.name, s.role, read_bytes(base / s.file).decode())
+        except UnicodeDecodeError as error:
+            raise refuse(f"segment {s.name}: {s.file} is not UTF-8 (byte {error.start})") from error
+    if s.text is None:
+        raise refuse(f"segment {s.name}: text, file or slot is needed", field=f"segments.{s.name}")
+    return Segment(s.name, s.role, s.text)

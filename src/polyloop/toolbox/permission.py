@@ -1,0 +1,36 @@
+"""Permission modes in front of an executor (S1.48-S1.50): read_only refuses, request_approval waits, auto passes.
+
+An approval stands for one exact action: its token is made from the action's key, its prompt shows tool and arguments, and the
+resolution that lets it pass is durable in the run's log before the effect is dispatched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, Literal
+
+from polyloop.kernel.objects import Json, ToolSpec
+from polyloop.kernel.seams import Action, Actions, Deferred, Outcome, Settled
+
+Mode = Literal["read_only", "request_approval", "auto"]
+MODES: Final[tuple[Mode, ...]] = ("read_only", "request_approval", "auto")
+
+
+class Permitted:
+    """Actions under a permission mode. Reads and completing tools pass in every mode."""
+
+    def __init__(self, inner: Actions, specs: Mapping[str, ToolSpec], mode: Mode) -> None:
+        self._inner, self._specs, self._mode = inner, specs, mode
+        self.promises_completion = inner.promises_completion
+
+    async def execute(self, action: Action) -> Outcome | Deferred:
+        spec = self._specs[action.tool]
+        if self._mode == "auto" or spec.effect == "read" or spec.completes or action.approved:
+            return await self._inner.execute(action)
+        if self._mode == "read_only":
+            return Outcome("not_executed", code="denied")
+        prompt: Json = {"tool": action.tool, "args": action.args, "effect": spec.effect}
+        return Deferred(f"ap_{action.key}", "approval", prompt=prompt)
+
+    async def settle(self, action: Action, token: str | None, fence: bool = False) -> Settled:
+        return await self._inner.settle(action, token, fence)
