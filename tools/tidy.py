@@ -1,6 +1,6 @@
 """The house rules as functions: each takes the tree as {path: text} and yields one line per breach.
 
-`python tools/tidy.py` checks the checkout and exits 1 on any breach; `tests/tidy` runs every rule on the tree and on
+`python tools/tidy.py` checks the checkout and exits 1 on any breach (`--unwired` lists what only tests use); `tests/tidy` runs every rule on the tree and on
 planted samples, so that no rule can pass by looking away. Standard library only.
 """
 
@@ -61,7 +61,8 @@ BANNED_IMPORTS: dict[str, tuple[str, tuple[str, ...], str]] = {
 BANNED_CALLS = {"os.urandom": ("ids.py",), "datetime.now": (), "datetime.utcnow": (), "datetime.today": (), "date.today": ()}
 
 HAN = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff]")
-HAN_PLACES = (SRC + "words/", SRC + "audit/", "tests/", "docs/zh/", "examples/", "README.zh-CN.md")
+#: `audit` and `formats` hold the numerals and marks of Chinese documents: their subject.
+HAN_PLACES = (SRC + "words/", SRC + "audit/", SRC + "formats/", "tests/", "docs/zh/", "examples/", "README.zh-CN.md")
 #: The classes keep the patterns from matching this file.
 OUTSIDE = re.compile(
     r"pyp[i]\.org|python[h]osted\.org|npm[j]s\.(?:org|com)|crate[s]\.io|rubygem[s]\.org|proxy\.golan[g]\.org|deb\.debia[n]\.org"
@@ -245,14 +246,14 @@ def _named(tree: ast.Module) -> Iterator[str]:
                 yield re.split(r"[:.]", text)[-1]
 
 
-def dead_names(files: Files) -> Iterator[str]:
-    """What only tests use is dead. `testing` is exempt: its callers are other people's tests."""
-    used = {name for _, tree in _python(files, "src/", "examples/", "benchmarks/") for name in _named(tree)}
+def dead_names(files: Files, users: tuple[str, ...] = ("src/", "tests/", "tools/", "examples/", "benchmarks/")) -> Iterator[str]:
+    """What nobody names is dead. `testing` is exempt: its callers are other people's tests. `--unwired` asks src alone."""
+    used = {name for _, tree in _python(files, *users) for name in _named(tree)}
     used |= set(re.findall(r"polyloop[\w.]*:(\w+)", files.get("pyproject.toml", "")))
     for path, tree in _python(files, SRC):
         for line, name in _defined(tree):
             if name not in used and not name.startswith("__") and _package(path) != "testing":
-                yield f"{path}:{line}: nothing in src uses {name}"
+                yield f"{path}:{line}: nothing uses {name}"
 
 
 def public_names(files: Files) -> Iterator[str]:
@@ -389,6 +390,8 @@ RULES: tuple[Rule, ...] = (
 )  # fmt: skip
 
 if __name__ == "__main__":
+    if sys.argv[1:] == ["--unwired"]:
+        sys.exit("\n".join(dead_names(load(), ("src/", "examples/"))))
     breaches = [f"{breach} ({rule.__name__})" for rule in RULES for breach in rule(load())]
     print("\n".join(breaches) or f"tidy: {len(RULES)} rules hold")
     sys.exit(bool(breaches))

@@ -57,9 +57,10 @@ SAMPLES = [
     ("dead_names", {VIEWS: "A = 1\ndef f(): return A\n@app.command('x')\ndef g(): return f()"}, ""),
     ("dead_names", {VIEWS: "class B:\n    @property\n    def c(self): return B().c"}, ""),
     ("dead_names", {VIEWS: "def main(): ...", "pyproject.toml": 'x = "polyloop.views.show:main"', tidy.SRC + "testing/kit.py": "A = 1"}, ""),
-    ("dead_names", {VIEWS: "def f(): ...", "tests/x/test_x.py": "f()"}, "nothing in src uses f"),
-    ("dead_names", {VIEWS: "LIMIT = 1\nLIMIT = 2"}, "nothing in src uses LIMIT"),
-    ("dead_names", {VIEWS: "class A:\n    def f(self): ...\nA()"}, "nothing in src uses f"),
+    ("dead_names", {VIEWS: "def f(): ...", "tests/x/test_x.py": "f()"}, ""),
+    ("dead_names", {VIEWS: "def f(): ..."}, "nothing uses f"),
+    ("dead_names", {VIEWS: "LIMIT = 1\nLIMIT = 2"}, "nothing uses LIMIT"),
+    ("dead_names", {VIEWS: "class A:\n    def f(self): ...\nA()"}, "nothing uses f"),
     ("public_names", {tidy.SRC + "__init__.py": ""}, ""),
     ("public_names", {tidy.SRC + "__init__.py": '__all__ = ["b", "a"]', "tests/tidy/public_names.txt": "a\nb\n"}, ""),
     ("public_names", {tidy.SRC + "__init__.py": '__all__ = ["b", "a"]', "tests/tidy/public_names.txt": "a\n"}, "b is public but not in"),
@@ -122,6 +123,11 @@ def test_a_long_function_may_not_grow_past_its_entry(ceiling: int, says: str) ->
 
 def test_a_function_that_shrank_loses_its_entry() -> None:
     assert "take it out of LONG" in next(tidy.long_functions({KERNEL: function(30)}, {f"{KERNEL}:long": 45}))
+
+
+def test_what_only_tests_use_is_unwired() -> None:
+    files = {VIEWS: "def f(): ...\ndef g(): ...\ng()", "tests/x/test_x.py": "f()"}
+    assert list(tidy.dead_names(files, ("src/",))) == [f"{VIEWS}:1: nothing uses f"]
 
 
 def test_the_tree_is_all_there() -> None:
