@@ -1,7 +1,7 @@
 """The house rules as functions: each takes the tree as {path: text} and yields one line per breach.
 
-`python tools/tidy.py` checks the checkout and exits 1 on any breach (`--unwired` lists what only tests use); `tests/tidy` runs every rule on the tree and on
-planted samples, so that no rule can pass by looking away. Standard library only.
+`python tools/tidy.py` checks the checkout and exits 1 on any breach; `--unwired` lists what only tests use. `tests/tidy`
+runs every rule on the tree and on planted samples, so that no rule can pass by looking away. Standard library only.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 import functools
 import io
-import json
 import re
 import sys
 import tokenize
@@ -17,6 +16,8 @@ import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
+
+from tidy_docs import broken_links, change_fragments, design_records, twin_readmes
 
 ROOT = Path(__file__).resolve().parents[1]
 Files = Mapping[str, str]
@@ -60,6 +61,9 @@ BANNED_IMPORTS: dict[str, tuple[str, tuple[str, ...], str]] = {
 #: Calls that reach past the doors without a banned import.
 BANNED_CALLS = {"os.urandom": ("ids.py",), "datetime.now": (), "datetime.utcnow": (), "datetime.today": (), "date.today": ()}
 
+#: Distributions whose module has another name.
+DISTRIBUTED_AS = {"markdown_it_py": "markdown_it"}
+
 HAN = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff]")
 #: `audit` and `formats` hold the numerals and marks of Chinese documents: their subject.
 HAN_PLACES = (SRC + "words/", SRC + "audit/", SRC + "formats/", "tests/", "docs/zh/", "examples/", "README.zh-CN.md")
@@ -68,10 +72,6 @@ OUTSIDE = re.compile(
     r"pyp[i]\.org|python[h]osted\.org|npm[j]s\.(?:org|com)|crate[s]\.io|rubygem[s]\.org|proxy\.golan[g]\.org|deb\.debia[n]\.org"
     r"|(?<![\w.])/(?:wor[k]|roo[t]|User[s])/|(?<![\w.])/hom[e]/\w|/tm[p]/pv\b"
 )
-
-RECORD_PARTS = ("Question", "Options", "Decision", "What would change our mind", "What was measured")
-RECORD_STATES = ("proposed", "accepted", "superseded")
-FRAGMENT = re.compile(r"[a-z0-9-]+\.(?:added|changed|fixed|removed)\.md")
 
 
 def load(root: Path = ROOT) -> dict[str, str]:
@@ -195,6 +195,19 @@ def banned_imports(files: Files) -> Iterator[str]:
                     yield f"{path}:{line}: imports {banned}; {why}"
 
 
+def declared_imports(files: Files) -> Iterator[str]:
+    """Src lives on what `pip install` brings: the dependencies, or an extra other than dev. `testing` may also use pytest."""
+    project = tomllib.loads(files["pyproject.toml"])["project"]
+    extras = [names for extra, names in project.get("optional-dependencies", {}).items() if extra != "dev"]
+    declared = {re.split(r"[^\w-]", name)[0].lower().replace("-", "_") for names in (project["dependencies"], *extras) for name in names}
+    known = declared | {DISTRIBUTED_AS[name] for name in declared & DISTRIBUTED_AS.keys()} | set(sys.stdlib_module_names) | {"polyloop"}
+    for path, tree in _python(files, SRC):
+        for line, name in _imports(tree):
+            top = name.partition(".")[0]
+            if top not in known and not (top == "pytest" and _package(path) == "testing"):
+                yield f"{path}:{line}: {top} is not among the dependencies in pyproject.toml"
+
+
 def banned_calls(files: Files) -> Iterator[str]:
     for path, tree in _python(files, SRC):
         for node in ast.walk(tree):
@@ -313,80 +326,10 @@ def _all_defined(tree: ast.Module) -> Iterator[tuple[int, str]]:
                 yield node.lineno, name
 
 
-# --- documents ---------------------------------------------------------------------------------------------------
-
-
-def _anchors(text: str) -> set[str]:
-    heads = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", head.lower()).strip().replace(" ", "-") for head in heads}
-
-
-def broken_links(files: Files) -> Iterator[str]:
-    folders = {parent.as_posix() for path in files for parent in PurePosixPath(path).parents}
-    for path, text in files.items():
-        if not path.endswith(".md"):
-            continue
-        for target in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"```.*?```", "", text, flags=re.DOTALL)):
-            if re.match(r"https?:|mailto:", target):
-                continue
-            place, _, anchor = target.partition("#")
-            full = path if not place else _join(PurePosixPath(path).parent, place)
-            if full not in files and full not in folders:
-                yield f"{path}: no such file: {target}"
-            elif anchor and anchor not in _anchors(files.get(full, "")):
-                yield f"{path}: no such heading: {target}"
-
-
-def twin_readmes(files: Files) -> Iterator[str]:
-    """Both languages show the same examples, and what calls itself toml or json is that."""
-    blocks = {path: re.findall(r"^```(\w*)\n(.*?)^```$", files[path], re.DOTALL | re.MULTILINE) for path in ("README.md", "README.zh-CN.md")}
-    if blocks["README.md"] != blocks["README.zh-CN.md"]:
-        yield "README.zh-CN.md: its examples differ from README.md"
-    for kind, text in blocks["README.md"]:
-        try:
-            _ = {"toml": tomllib.loads, "json": json.loads}.get(kind, str)(text)
-        except ValueError as error:
-            yield f"README.md: an example is no {kind}: {error}"
-
-
-def _join(folder: PurePosixPath, place: str) -> str:
-    parts: list[str] = []
-    for part in (folder / place).parts:
-        parts = parts[:-1] if part == ".." else [*parts, part]
-    return "/".join(parts) or "."
-
-
-def design_records(files: Files) -> Iterator[str]:
-    records = sorted(path for path in files if path.startswith("docs/design/") and not path.endswith("/template.md"))
-    for number, path in enumerate(records, 1):
-        text, name = files[path], path.removeprefix("docs/design/")
-        if not re.fullmatch(rf"{number:04d}-[a-z0-9-]+\.md", name):
-            yield f"{path}: expected number {number:04d} and a lower-case title"
-        if not text.startswith(f"# {name[:4]} "):
-            yield f"{path}: the first line is not `# {name[:4]} Title`"
-        if not re.search(rf"^Status: (?:{'|'.join(RECORD_STATES)})\b", text, re.MULTILINE):
-            yield f"{path}: no `Status: {'|'.join(RECORD_STATES)}`"
-        parts = re.findall(r"^## (.+)$", text, re.MULTILINE)
-        if parts != list(RECORD_PARTS):
-            yield f"{path}: its parts are {parts}, not {list(RECORD_PARTS)}"
-        yield from (f"{path}: nothing under {part}" for part in parts if not re.search(rf"^## {re.escape(part)}\n+(?!#)\S", text, re.MULTILINE))
-
-
-def change_fragments(files: Files) -> Iterator[str]:
-    for path, text in files.items():
-        name = path.removeprefix("changes/")
-        if name in (path, "README.md"):
-            continue
-        if not FRAGMENT.fullmatch(name):
-            yield f"{path}: a fragment is named SLUG.(added|changed|fixed|removed).md"
-        if not text.strip() or text.startswith(("#", "-")):
-            yield f"{path}: a fragment is one plain paragraph"
-
-
 RULES: tuple[Rule, ...] = (
-    long_files, long_functions, package_budgets, drawers, theories, banned_imports, banned_calls, silent_excepts, unexplained_ignores,
-    dead_names, public_names, chinese, outside_names, glossary_words, broken_links, twin_readmes, design_records,
-    change_fragments,
+    long_files, long_functions, package_budgets, drawers, theories, banned_imports, banned_calls, declared_imports, silent_excepts,
+    unexplained_ignores, dead_names, public_names, chinese, outside_names, glossary_words,
+    broken_links, twin_readmes, design_records, change_fragments,
 )  # fmt: skip
 
 if __name__ == "__main__":

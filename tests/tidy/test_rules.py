@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import pytest
 import tidy
+import tidy_docs
 
 TREE = tidy.load()
-RECORD = "# 0001 A title\n\nStatus: accepted\n" + "".join(f"\n## {part}\n\nText.\n" for part in tidy.RECORD_PARTS)
+RECORD = "# 0001 A title\n\nStatus: accepted\n" + "".join(f"\n## {part}\n\nText.\n" for part in tidy_docs.RECORD_PARTS)
 README = "# Words\n```toml\na = 1\n```\nmore\n```\nmake demo\n```\n"
 GLOSSARY = "| **iteration** | one model call | `turn`, `round` | all |\n| **run** | one agent run | `phase` | kernel |\n"
+PROJECT = """[project]
+dependencies = ["A-b>=1", "markdown-it-py"]
+optional-dependencies = {dev = ["pytest", "hypothesis"], x = ["opt[y]>=2"]}"""
 KERNEL = tidy.SRC + "kernel/machine.py"
 VIEWS = tidy.SRC + "views/show.py"
 
@@ -43,6 +47,10 @@ SAMPLES = [
     ("banned_imports", {"tests/x/test_x.py": "from unittest.mock import patch"}, "imports unittest.mock"),
     ("banned_imports", {"tests/x/test_x.py": "from unittest import mock"}, "imports unittest.mock"),
     ("banned_imports", {"tests/x/test_x.py": "import pickle"}, "imports pickle"),
+    ("declared_imports", {"pyproject.toml": PROJECT, VIEWS: "import os, a_b.c, markdown_it, opt, polyloop\nfrom . import z"}, ""),
+    ("declared_imports", {"pyproject.toml": PROJECT, tidy.SRC + "testing/kit.py": "import pytest"}, ""),
+    ("declared_imports", {"pyproject.toml": PROJECT, VIEWS: "import hypothesis"}, "hypothesis is not among the dependencies"),
+    ("declared_imports", {"pyproject.toml": PROJECT, VIEWS: "def f():\n    import pytest"}, "pytest is not among the dependencies"),
     ("banned_calls", {tidy.SRC + "ids.py": "import os\nx = os.urandom(2)", VIEWS: "x = datetime.fromtimestamp(0)"}, ""),
     ("banned_calls", {KERNEL: "import os\nx = os.urandom(2)"}, "os.urandom is behind"),
     ("banned_calls", {VIEWS: "import datetime\nx = datetime.datetime.now()"}, "datetime.now is behind"),
