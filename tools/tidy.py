@@ -335,6 +335,7 @@ RULES: tuple[Rule, ...] = (
 if __name__ == "__main__":
     if sys.argv[1:] == ["--unwired"]:
         sys.exit("\n".join(dead_names(load(), ("src/", "examples/"))))
-    breaches = [f"{breach} ({rule.__name__})" for rule in RULES for breach in rule(load())]
+    checkout = load()
+    breaches = [f"{breach} ({rule.__name__})" for rule in RULES for breach in rule(checkout)]
     print("\n".join(breaches) or f"tidy: {len(RULES)} rules hold")
     sys.exit(bool(breaches))
