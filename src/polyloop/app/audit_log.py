@@ -1,7 +1,7 @@
 """The audit export: a wrapper around the log seam (S2.29, R43). What the log takes, the file takes; if it cannot, the run stops.
 
-One JSON line per model step and per tool call: `{"type": "model_step" | "tool_call", "tenant", "run", "seq", "at", "payload"}`;
-a model step holds the raw reply beside the repaired text and the repairs' names, a tool call its arguments and outcome.
+One JSON line per start, model step, tool call and end: `{"type": "model_step" | "tool_call" | ..., "tenant", "run", "seq", "at",
+"payload"}`; a model step holds the raw reply beside the repaired text and the repairs' names, a tool call its arguments and outcome.
 A file that is behind the log (a crash between the two) is caught up before the next line.
 """
 
@@ -20,7 +20,7 @@ from polyloop.kernel.records import BlobRef, Sealed, Text, bytes_text, canonical
 from polyloop.kernel.seams import Log, StoreError, Stream
 from polyloop.kernel.view import Materialiser, args_of
 
-TYPE_BY_KIND: Final = {"step": "model_step", "action_result": "tool_call"}
+TYPE_BY_KIND: Final = {"run_started": "run_started", "step": "model_step", "action_result": "tool_call", "run_ended": "run_ended"}
 
 
 class Tap:
@@ -51,7 +51,7 @@ class Tap:
         reply, payload = self._made.reply, {k: v for k, v in fields.items() if k not in ("prev", "hash", "seq", "kind", "at")}
         if s.kind == "step" and reply is not None:
             payload["reply"] = self._look(reply.text)
-        intent = self._made.intents.get(int(str(fields["call"])))
+        intent = self._made.intents.get(int(str(fields.get("call", -1))))
         if s.kind == "action_result" and intent is not None:
             payload |= {"tool": intent.tool, "args": args_of(intent, reply, self._look), "key": intent.key, "replay": intent.replay}
         head: dict[str, Json] = {"type": TYPE_BY_KIND[s.kind], "tenant": self.stream.scope, "run": self.stream.run, "seq": s.seq, "at": s.at}

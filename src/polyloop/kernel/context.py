@@ -6,10 +6,11 @@ The kernel decides only the order of segments and the place of the slots (S2.34)
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 from . import records as r
-from .history import HistoryItem
+from .history import HistoryItem, carried
 from .machine import State
 from .objects import ToolSpec
 from .records import BlobRef, Text, canonical
@@ -66,10 +67,15 @@ def messages(s: State, specs: Mapping[str, ToolSpec], look: Callable[[Text], str
         else:
             text = _slot_text(s, seg.slot, specs) if seg.slot else "".join(look(p.text) for p in seg.parts)
             target.append(Message(seg.role, (r.Part(text=text),)))
-    carried = s.start.history if s.start else ""
-    if carried:
-        before.append(Message("user", (r.Part(text=look(carried)),)))
-    return Messages(tuple(before), s.history, tuple(after), look)
+    earlier = _carried(look(s.start.history)) if s.start and s.start.history else ()
+    return Messages((*before, *earlier), s.history, tuple(after), look)
+
+
+@lru_cache(maxsize=64)
+def _carried(text: str) -> tuple[Message, ...]:
+    """The messages of the run this one continues; the same text gives the same messages at every step."""
+    view = Messages((), carried(text), (), look_up({}))
+    return tuple(view)
 
 
 def _slot_text(s: State, slot: str, specs: Mapping[str, ToolSpec]) -> str:

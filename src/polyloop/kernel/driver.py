@@ -195,20 +195,31 @@ class Driver:
     async def _finish(self, work: Awaitable[None]) -> None:
         done = cast("asyncio.Future[None]", self._done)
         try:
-            await work
+            await self._caught(work)
         except Abandoned:
             return
-        except StoreError as failure:
-            self.failure = failure
-            self.suspended = True
-        except Interrupted:
-            self.suspended = True
         except BaseException as fault:
             if not done.done():
                 done.set_exception(fault)
             return
         if not done.done():
             done.set_result(None)
+
+    async def _caught(self, work: Awaitable[None]) -> None:
+        """A store that fails or a stop leaves the run resumable; a fault of interpreter or kernel ends it, and says so."""
+        try:
+            try:
+                await work
+            except Exception as fault:
+                if isinstance(fault, StoreError):
+                    raise
+                error: Json = {"type": type(fault).__name__, "message": str(fault)[:2000]}
+                self.emit(r.RunEnded("internal_error", self.state.counters, error=error))
+                await self.flush()
+        except StoreError as failure:
+            self.failure, self.suspended = failure, True
+        except Interrupted:
+            self.suspended = True
 
     async def _loop(self) -> None:
         while not self.suspended:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from . import records as r
+from .records import Text, canonical
 
 
 class HistoryItem(Struct, frozen=True, omit_defaults=True):
@@ -51,3 +54,20 @@ class History(Sequence[HistoryItem]):
         return isinstance(other, History) and list(self) == list(other)
 
     __hash__ = None  # type: ignore[assignment]  # a growing list has no hash
+
+
+def carried_text(earlier: str, history: History, look: Callable[[Text], str]) -> str:
+    """A history as one text, for the run that continues from it: a JSON list of its messages, texts in full."""
+    items = [*carried(earlier), *(_whole(item, look) for item in history)]
+    return canonical(items).decode() if items else ""
+
+
+def _whole(item: HistoryItem, look: Callable[[Text], str]) -> HistoryItem:
+    parts = tuple(replace(p, text=look(p.text)) for p in item.parts)
+    calls = tuple(r.ToolCall(c.id, c.name, look(c.arguments)) for c in item.tool_calls)
+    return replace(item, parts=parts, tool_calls=calls)
+
+
+def carried(text: str) -> list[HistoryItem]:
+    """The messages of a carried history."""
+    return msgspec.convert(r.plain(text.encode()), list[HistoryItem]) if text else []

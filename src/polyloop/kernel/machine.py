@@ -347,7 +347,7 @@ def _cancel_requested(s: State, at: int, rec: r.CancelRequested) -> State:
 
 
 def _run_ended(s: State, at: int, rec: r.RunEnded) -> State:
-    _need(not any(c.phase == "waiting" for c in s.calls) or rec.reason in ("abandoned", "cancelled"), s, "run_ended while waiting")
+    _need(not any(c.phase == "waiting" for c in s.calls) or rec.reason in ("abandoned", "internal_error"), s, "run_ended while waiting")
     return replace(s, ended=rec, counters=rec.counters)
 
 

@@ -9,7 +9,8 @@ from msgspec.structs import replace
 from . import decide as d
 from . import records as r
 from .machine import INTERRUPTED, Call
-from .seams import Act, Action, Decided, Deferred, Outcome
+from .seams import Action, Decided, Deferred, Outcome
+from .view import args_of
 
 if TYPE_CHECKING:
     from .driver import Driver
@@ -20,10 +21,12 @@ def decision(run: Driver, index: int) -> Decided:
 
 
 def action(run: Driver, call: Call) -> Action:
-    intent, act = cast(r.ActionIntent, call.intent), cast(Act, decision(run, call.index))
+    """The action of an intent, from the log alone: its tools may be gone when it is settled."""
+    intent = cast(r.ActionIntent, call.intent)
+    args = cast("dict[str, Json]", args_of(intent, run.state.reply, run.look))
     approved = call.resolved is not None and call.resolved.decision == "approved"
     token = call.deferred.token if call.deferred else ""
-    return Action(intent.tool, act.args, intent.key, call.index, run.stream.run, run.stream.scope, approved, token, call.attempt)
+    return Action(intent.tool, args, intent.key, call.index, run.stream.run, run.stream.scope, approved, token, call.attempt)
 
 
 def timeout_s(run: Driver, call: Call) -> float:

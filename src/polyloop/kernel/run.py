@@ -104,9 +104,9 @@ async def start(request: Request, seams: Seams, kill: Killer, watch: Callable[[D
 
 
 async def resume(
-    stream: Stream, request: Request, seams: Seams, kill: Killer, watch: Callable[[Driver], None], accepted: Sequence[str] = ()
+    stream: Stream, request: Request | None, seams: Seams, kill: Killer, watch: Callable[[Driver], None], accepted: Sequence[str] = ()
 ) -> RunResult:
-    """Continue a run. `accepted` = paths whose difference a person accepts.
+    """Continue a run. `accepted` = paths whose difference a person accepts; `request` None = compare nothing (a cancelled run's end).
 
     Raises NoSuchRun, ParameterDrift (recorded once as resume_refused), OwnedElsewhere, StoreError kinds.
     """
@@ -117,10 +117,10 @@ async def resume(
 
 
 async def _enter(
-    stream: Stream, request: Request, seams: Seams, kill: Killer, watch: Callable[[Driver], None], accepted: Sequence[str], *, refusing: bool
+    stream: Stream, request: Request | None, seams: Seams, kill: Killer, watch: Callable[[Driver], None], accepted: Sequence[str], *, refusing: bool
 ) -> RunResult:
     driver = Driver(stream, seams)
-    offered = snapshot(request, seams.tools.specs, driver.hold)
+    offered = None if request is None else snapshot(request, seams.tools.specs, driver.hold)
     driver.blobs.clear()
     head = await seams.log.head(stream)
     if head is not None and head.kind == "run_ended":
@@ -129,7 +129,7 @@ async def _enter(
     try:
         kill(taken.kill)
         past = await _load(driver, taken)
-        fields = differences(cast(r.RunStarted, past.state.start), offered)
+        fields = _fields(past, offered)
         refused = [f for f in fields if f["path"] not in accepted or not acceptable(str(f["path"]))]
         if refused:
             await _refuse(driver, past, refused, refusing)
@@ -143,10 +143,34 @@ async def _enter(
     return await _drive(driver, watch)
 
 
-async def _ended(driver: Driver, offered: r.RunStarted, refusing: bool) -> RunResult:
+def _fields(past: Past, offered: r.RunStarted | None) -> list[dict[str, Json]]:
+    return [] if offered is None else differences(cast(r.RunStarted, past.state.start), offered)
+
+
+async def abandon(stream: Stream, seams: Seams, kill: Killer, by: str) -> RunResult:
+    """Write the end of a run that nobody will go on with; nothing else of it is touched. Raises as `resume`."""
+    driver = Driver(stream, seams)
+    head = await seams.log.head(stream)
+    if head is None or not head.seq:
+        raise NoSuchRun(stream.run)
+    if head.kind == "run_ended":
+        return await _ended(driver, None, refusing=True)
+    taken = await seams.log.take(stream, seams.holder)
+    try:
+        kill(taken.kill)
+        past = await _load(driver, taken)
+        await _begin(driver, past, taken, [])
+        driver.emit(r.RunEnded("abandoned", driver.state.counters, error={"by": by}))
+        await driver.flush()
+    finally:
+        await seams.log.release(stream, taken.epoch, 1 << 62)
+    return _result(driver, None)
+
+
+async def _ended(driver: Driver, offered: r.RunStarted | None, refusing: bool) -> RunResult:
     """A run that has ended is only read; its result is what the log says."""
     past = await _load(driver, None)
-    fields = differences(cast(r.RunStarted, past.state.start), offered)
+    fields = _fields(past, offered)
     if fields:
         raise ParameterDrift(fields) if refusing else RunExists(driver.stream.run, fields)
     return _result(driver, past.result(driver.look))

@@ -1,0 +1,124 @@
+"""This process as a holder of runs: its row, its heartbeat, its tool process groups; and the end of a dead holder's.
+
+The heartbeat has a thread of its own, so that a busy event loop does not lose its lease (R56). A takeover ends the old holder's
+process groups and waits until they are gone before anything is settled or rerun: an orphaned worker's effect would land later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from polyloop.clock import SystemClock
+from polyloop.contract.problem import problem
+from polyloop.ids import uuid7
+from polyloop.kernel.seams import Holder, Log, StoreError
+from polyloop.stores.process import started, this_process
+
+LEASE_S: Final = 15.0
+#: How long a takeover waits for killed process groups to be gone.
+GONE_S: Final = 10.0
+
+
+def lease_s() -> float:
+    """Seconds until a silent holder's runs may be taken over (`POLYLOOP_LEASE_S`). Raises ProblemError(validation)."""
+    said = os.environ.get("POLYLOOP_LEASE_S", "")
+    try:
+        value = float(said) if said else LEASE_S
+    except ValueError:
+        value = 0.0
+    if not 0 < value < 86400:
+        raise problem("validation", f"POLYLOOP_LEASE_S must be a number of seconds above 0, not {said!r}", stage="arguments")
+    return value
+
+
+class Holding:
+    """The holder row of this process on one log. `groups` lists the tool process groups it owns."""
+
+    def __init__(self, log: Log, groups: Callable[[], Sequence[tuple[int, int]]]) -> None:
+        self._log, self._groups = log, groups
+        self._clock, self._lease_s = SystemClock(), lease_s()
+        self.id = uuid7()
+        self._stop = threading.Event()
+        self._beat = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def row(self) -> Holder:
+        until = self._clock.now_ms() + round(self._lease_s * 1000)
+        return this_process(self.id, until, tuple(self._groups()))
+
+    async def begin(self) -> Holder:
+        """Write the row and keep it alive until `end`."""
+        row = self.row()
+        await self._log.heartbeat(row)
+        self._thread = threading.Thread(target=self._work, name="polyloop-heartbeat", daemon=True)
+        self._thread.start()
+        return row
+
+    def changed(self) -> None:
+        """The process groups have changed: tell the store at once."""
+        self._beat.set()
+
+    def _work(self) -> None:
+        while not self._stop.is_set():
+            self._beat.wait(self._lease_s / 3)
+            self._beat.clear()
+            if self._stop.is_set():
+                return
+            try:
+                asyncio.run(self._log.heartbeat(self.row()))
+            except StoreError:
+                continue  # the next beat tries again; a lease that runs out meanwhile fences this process
+
+    def end(self) -> None:
+        self._stop.set()
+        self._beat.set()
+        if self._thread is not None:
+            self._thread.join()
+
+
+def end_groups(groups: Sequence[tuple[int, int]]) -> None:
+    """Kill the process groups of a former holder and wait until they are gone. A group id that was given anew is left alone."""
+    waiting = [(pgid, start) for pgid, start in groups if started(pgid) in (start, None) and _members(pgid)]
+    for pgid, _ in waiting:
+        try:
+            os.killpg(pgid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+    until = time.monotonic() + GONE_S
+    while any(_members(pgid) for pgid, _ in waiting):
+        if time.monotonic() > until:
+            raise StoreError(f"process groups of the former holder do not end: {[g for g, _ in waiting]}")
+        time.sleep(0.005)
+
+
+def _members(pgid: int) -> bool:
+    """True while the group has a living member (zombies do nothing more)."""
+    try:
+        os.killpg(pgid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return any(_group_of(pid) == pgid for pid in _pids())
+
+
+def _pids() -> list[int]:
+    try:
+        return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    except OSError:
+        return []
+
+
+def _group_of(pid: int) -> int:
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()
+    except OSError:
+        return -1
+    return -1 if fields[0] in (b"Z", b"X") else int(fields[2])

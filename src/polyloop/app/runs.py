@@ -1,0 +1,267 @@
+"""The runs of one tenant in one store: start, resume, cancel, fork, read, verify. Everything for people starts here."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Final, cast
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from polyloop.clock import SystemClock
+from polyloop.contract.problem import ProblemError, problem
+from polyloop.ids import salt
+from polyloop.kernel import records as r
+from polyloop.kernel import run as kernel
+from polyloop.kernel import seams as k
+from polyloop.kernel.context import look_up
+from polyloop.kernel.driver import GRACE_S, Driver, Seams
+from polyloop.kernel.history import carried_text
+from polyloop.kernel.machine import Call, State
+from polyloop.kernel.objects import Budget, Json, Origin, Request, RunResult
+from polyloop.kernel.records import bytes_text
+from polyloop.kernel.snapshot import BadRequest, request_of
+from polyloop.kernel.verify import Verdict, verify
+from polyloop.kernel.view import Look, run_result
+from polyloop.kernel.watch import Watcher
+
+from .audit_log import AuditLog, digests_of
+from .holding import Holding, end_groups
+from .wiring import Wiring, logged_wiring
+
+#: Resolution of an `ask` by the word a person uses (interface.md, settle --as).
+SETTLE_DECISIONS: Final = {"done": "finished", "not-done": "denied", "retry": "approved"}
+PAGE_RUNS: Final = 50
+
+
+class Listed(Struct, frozen=True):
+    """One run in a list."""
+
+    run_id: str
+    state: str
+    created: int
+    updated: int
+    reason: str = ""
+
+
+class Read(Struct, frozen=True):
+    """A run read whole: its records, its texts, what became of it."""
+
+    sealed: tuple[k.Sealed, ...]
+    blobs: dict[str, bytes]
+    look: Look
+    result: RunResult
+
+
+@contextmanager
+def typed(operation: str) -> Iterator[None]:
+    """Kernel and store exceptions as the one typed error people and programs see."""
+    try:
+        yield
+    except BadRequest as e:
+        raise problem("validation", str(e), operation=operation, stage="arguments", details={"field": e.path, "issue": e.message}) from e
+    except kernel.RunExists as e:
+        raise problem("conflict", str(e), operation=operation, stage="precondition", details={"fields": e.fields}) from e
+    except kernel.ParameterDrift as e:
+        raise problem("parameter_drift", str(e), operation=operation, stage="precondition", details={"fields": e.fields}) from e
+    except kernel.NoSuchRun as e:
+        raise problem("not_found", f"there is no run {e}", operation=operation, stage="resolve") from e
+    except k.OwnedElsewhere as e:
+        details: dict[str, Json] = {"holder": e.holder, "until": e.until}
+        raise problem("owned_elsewhere", str(e), operation=operation, stage="precondition", details=details) from e
+    except (k.CorruptStore, r.UnknownKind) as e:
+        raise problem("corrupt_store", str(e), operation=operation, stage="read", details={"seq": getattr(e, "seq", -1)}) from e
+    except k.NewerSchema as e:
+        raise problem("capability_unavailable", str(e), operation=operation, stage="open") from e
+    except k.StoreError as e:
+        raise problem("local_io", f"the store failed: {e}", operation=operation, stage="store", execution_started=None) from e
+
+
+class Runs:
+    """Use as `async with runs.holding():` around run, resume, cancel, fork, abandon; reading needs no holder."""
+
+    def __init__(self, log: k.Log, scope: str, *, grace_s: float = GRACE_S) -> None:
+        self.log, self.scope, self.grace_s = log, scope, grace_s
+        self.clock = SystemClock()
+        self._holder: k.Holder | None = None
+        self._watcher = Watcher(log)
+        self._wirings: list[Wiring] = []
+        self.driving: set[Driver] = set()
+
+    @asynccontextmanager
+    async def holding(self) -> AsyncIterator[None]:
+        """Be a holder: heartbeat, watcher, tool processes; all are gone afterwards."""
+        holding = Holding(self.log, lambda: [g for w in self._wirings for g in w.groups()])
+        with typed("run"):
+            self._holder = await holding.begin()
+        try:
+            yield
+        finally:
+            for wiring in self._wirings:
+                await wiring.close()
+            holding.end()
+            self._holder = None
+
+    def _seams(self, wiring: Wiring, audit_to: Path | None = None) -> Seams:
+        if self._holder is None:
+            raise AssertionError("a run needs `async with runs.holding()`")
+        self._wirings.append(wiring)
+        log = cast(k.Log, AuditLog(self.log, audit_to)) if audit_to else self.log
+        return Seams(
+            log, wiring.model, wiring.interpreter, wiring.tools, wiring.actions, self.clock, salt, self._holder, wiring.sinks, self.grace_s
+        )
+
+    def _watch(self, driver: Driver) -> None:
+        self.driving.add(driver)
+        self._watcher.add(driver)
+
+    def suspend(self) -> None:
+        """Stop all runs of this process without an end; they stay resumable."""
+        for driver in self.driving:
+            driver.suspend()
+
+    # --- going on ----------------------------------------------------------------------------------------------
+
+    async def run(self, request: Request, wiring: Wiring, audit_to: Path | None = None) -> RunResult:
+        """Start a run, or resume it if its id exists and the request is equal. Raises ProblemError (conflict, validation, ...)."""
+        with typed("run"):
+            return await kernel.start(replace(request, scope=self.scope), self._seams(wiring, audit_to), end_groups, self._watch)
+
+    async def resume(self, request: Request, wiring: Wiring, accept: Sequence[str] = (), audit_to: Path | None = None) -> RunResult:
+        """Go on with a run under this request. Raises ProblemError (not_found, parameter_drift, owned_elsewhere, ...)."""
+        with typed("resume"):
+            seams = self._seams(wiring, audit_to)
+            return await kernel.resume(self.stream(request.run_id), request, seams, end_groups, self._watch, accept)
+
+    async def request(self, run_id: str) -> Request:
+        """The request a logged run was started with. Raises ProblemError(not_found)."""
+        read = await self.read(run_id)
+        start = r.decode(read.sealed[0].kind, read.sealed[0].body or b"")
+        return request_of(run_id, self.scope, cast(r.RunStarted, start), read.look)
+
+    async def cancel(self, run_id: str, reason: str, by: str, wire: Callable[[Request], Wiring]) -> RunResult:
+        """End a run for good. A run in other hands is told and waited for; one without an owner is ended here."""
+        with typed("cancel"):
+            await self._signal(run_id, k.Signal(0, "cancel", self.clock.now_ms(), by, body=reason))
+            try:
+                return await self._finish(run_id, wire)
+            except k.OwnedElsewhere:
+                return (await self.read(run_id)).result
+
+    async def _finish(self, run_id: str, wire: Callable[[Request], Wiring]) -> RunResult:
+        """Drive a run that has been cancelled to its end. Its own tools settle what is open, if they can still be found."""
+        try:
+            wiring = wire(await self.request(run_id))
+        except ProblemError:
+            read = await self.read(run_id)
+            wiring = logged_wiring(cast(r.RunStarted, r.decode("run_started", read.sealed[0].body or b"")))
+        return await kernel.resume(self.stream(run_id), None, self._seams(wiring), end_groups, self._watch)
+
+    async def abandon(self, run_id: str, by: str) -> RunResult:
+        """Close an interrupted or waiting run without touching anything else. Raises ProblemError(owned_elsewhere) if it lives."""
+        with typed("abandon"):
+            wiring = logged_wiring(cast(r.RunStarted, await self._start_of(run_id)))
+            return await kernel.abandon(self.stream(run_id), self._seams(wiring), end_groups, by)
+
+    async def fork(self, run_id: str, at: int, new_id: str, wire: Callable[[Request], Wiring], budget: Budget | None = None) -> RunResult:
+        """Start a new run from the history of another up to record `at`, which must stand between two iterations."""
+        with typed("fork"):
+            request = await self.fork_request(run_id, at, new_id, budget)
+            return await kernel.start(request, self._seams(wire(request)), end_groups, self._watch)
+
+    async def fork_request(self, run_id: str, at: int, new_id: str, budget: Budget | None) -> Request:
+        read = await self.read(run_id)
+        if not 0 <= at < len(read.sealed):
+            raise problem("validation", f"run {run_id} has records 0 to {len(read.sealed) - 1}, not {at}", operation="fork", stage="arguments")
+        state = _folded(read.sealed[: at + 1])
+        if state.ask is not None or state.reply is not None or state.start is None:
+            raise problem("validation", f"record {at} is not the end of a step; an intent is open there", operation="fork", stage="arguments")
+        request = request_of(run_id, self.scope, state.start, read.look)
+        origin = Origin(run_id, at, read.sealed[at].hash)
+        history = carried_text(request.history, state.history, read.look)
+        return replace(request, run_id=new_id, origin=origin, history=history, budget=budget or request.budget)
+
+    async def settle(self, run_id: str, call: int, decision: str, by: str) -> None:
+        """Say what became of an action nobody could ask about. Raises ProblemError(validation) when it is not such a one."""
+        state = _folded((await self.read(run_id)).sealed)
+        found = state.call(call)
+        token = _settle_token(found) if found else ""
+        if not token:
+            message = f"call {call} of run {run_id} does not wait to be settled"
+            raise problem("validation", message, operation="settle", stage="arguments")
+        await self.resolve(run_id, token, SETTLE_DECISIONS[decision], by)
+
+    async def resolve(self, run_id: str, token: str, decision: str, by: str, body: Json = None) -> None:
+        """Leave the resolution of a wait for whoever goes on with the run."""
+        with typed("resolve"):
+            await self._signal(run_id, k.Signal(0, "resolve", self.clock.now_ms(), by, token, decision, body))
+
+    async def _signal(self, run_id: str, signal: k.Signal) -> None:
+        head = await self.log.head(self.stream(run_id))
+        if head is None or not head.seq:
+            raise kernel.NoSuchRun(run_id)
+        await self.log.signal(self.stream(run_id), signal)
+
+    # --- reading -----------------------------------------------------------------------------------------------
+
+    def stream(self, run_id: str) -> k.Stream:
+        return k.Stream(self.scope, run_id)
+
+    async def read(self, run_id: str) -> Read:
+        """A run whole. Raises ProblemError(not_found, corrupt_store)."""
+        with typed("read"):
+            stream = self.stream(run_id)
+            head = await self.log.head(stream)
+            if head is None or not head.seq:
+                raise kernel.NoSuchRun(run_id)
+            sealed = (await self.log.load(stream)).records
+            blobs = await self.log.blobs(stream, list(dict.fromkeys(digests_of(sealed))))
+        look = look_up({digest: bytes_text(data) for digest, data in blobs.items()})
+        return Read(sealed, blobs, look, _result(self.scope, run_id, sealed, look, live=head.live))
+
+    async def _start_of(self, run_id: str) -> r.Record:
+        read = await self.read(run_id)
+        return r.decode(read.sealed[0].kind, read.sealed[0].body or b"")
+
+    async def list(self, after: str = "", limit: int = PAGE_RUNS) -> tuple[list[Listed], bool]:
+        """A page of runs, newest first, and whether more follow. Raises ProblemError(pagination) for a foreign continuation."""
+        with typed("runs"):
+            try:
+                page = await self.log.streams(self.scope, after, limit + 1)
+            except KeyError as e:
+                raise problem("pagination", "the continuation belongs to no run here", operation="runs", stage="arguments") from e
+            listed = [await self._listed(stream, head) for stream, head in page[:limit] if head.seq]
+        return listed, len(page) > limit
+
+    async def _listed(self, stream: k.Stream, head: k.Head) -> Listed:
+        if head.kind in ("run_ended", "action_deferred") or not head.live:
+            result = (await self.read(stream.run)).result
+            return Listed(stream.run, result.state, head.created, head.updated, result.reason)
+        return Listed(stream.run, "running", head.created, head.updated)
+
+    async def verify(self, run_id: str, head: str = "") -> Verdict:
+        """Recompute every hash and rule of a run's log. Raises ProblemError(not_found); damage is a finding, not an error."""
+        stream = self.stream(run_id)
+        with typed("verify"):
+            found = await self.log.head(stream)
+            if found is None or not found.seq:
+                raise kernel.NoSuchRun(run_id)
+            return await _verified(self.log, stream, head)
+
+
+def _folded(sealed: Sequence[k.Sealed]) -> State:
+    return kernel.Past(k.Loaded(tuple(sealed))).state
+
+
+def _settle_token(call: Call) -> str:
+    if call.phase == "waiting" and call.deferred is not None and call.deferred.awaited == "settle":
+        return call.deferred.token
+    open_ask = call.phase == "open" and call.intent is not None and call.intent.replay == "ask"
+    return f"settle:{call.intent_seq}" if open_ask else ""
+
+
+def _result(scope: str, run_id: str, sealed: Sequence[k.Sealed], look: Look, *, live: bool) -> RunResult:
+    past = kernel.Past(k.Loaded(tuple(sealed)))
+    return run_result(past.state, run_id, scope, past.head_hash, "running" if live else "interrupted", past.result(look))

@@ -1,0 +1,57 @@
+"""Every sentence for people, by code, Chinese and English. A code missing in a language is a failed test, not a fallback."""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+Lang = Literal["zh", "en"]
+LANGS: Final[tuple[Lang, ...]] = ("zh", "en")
+
+SENTENCES: Final[dict[str, tuple[str, str]]] = {
+    "run.completed": ("已完成。", "Completed."),
+    "run.budget_exhausted": ("预算用完，没有完成（{detail}）。", "The budget is used up; not completed ({detail})."),
+    "run.stalled": ("停止：模型一直重复同一个错误（{detail}）。", "Stopped: the model kept making the same mistake ({detail})."),
+    "run.model_call_failed": ("模型调用失败：{detail}。", "The model call failed: {detail}."),
+    "run.environment_fault": ("环境故障：{detail}。", "The environment failed: {detail}."),
+    "run.unresolved_action": (
+        "有一个操作结果不明，需要人来确认（{detail}）。",
+        "The outcome of an action is not known; a person must find out ({detail}).",
+    ),
+    "run.cancelled": ("已取消。", "Cancelled."),
+    "run.abandoned": ("已放弃。", "Abandoned."),
+    "run.internal_error": ("内部错误，运行已结束。", "An internal error ended the run."),
+    "run.running": ("正在运行。", "Running."),
+    "run.waiting": ("正在等待：{detail}。", "Waiting for: {detail}."),
+    "run.interrupted": ("已中断，可以继续。", "Interrupted; it can be resumed."),
+    "run.store_failed": (
+        "存储写入失败，运行已停下；最后一步没有记录下来。",
+        "The store failed and the run stopped; its last step is not recorded.",
+    ),
+    "run.owned_elsewhere": ("另一个进程接管了这次运行。", "Another process has taken this run over."),
+    "run.counts": (
+        "有效步 {valid}/{max_valid}，模型调用 {iterations}/{max_iterations}，被拒绝 {rejections}。",
+        "Valid steps {valid}/{max_valid}, model calls {iterations}/{max_iterations}, rejected {rejections}.",
+    ),
+    "run.resume_with": ("继续：{command}", "Resume with: {command}"),
+    "run.suspending": ("正在停下，再按一次 Ctrl-C 立即退出。", "Stopping; press Ctrl-C again to leave at once."),
+    "wait.approval": ("批准", "an approval"),
+    "wait.answer": ("回答", "an answer"),
+    "wait.task": ("任务完成", "a task"),
+    "wait.settle": ("人工确认一个操作的结果", "a person to say what became of an action"),
+    "wait.run": ("子运行结束", "a sub-run"),
+    "verify.ok": ("日志完整：{records} 条记录，哈希全部相符。", "The log is whole: {records} records, every hash matches."),
+    "verify.bad": ("日志有问题：第 {seq} 条记录，{message}。", "The log is damaged: record {seq}, {message}."),
+    "verify.erased": ("其中 {erased} 处内容已抹除。", "{erased} texts were erased."),
+    "list.none": ("还没有运行。", "No runs yet."),
+    "list.more": ("还有更多：--continuation {continuation}", "There are more: --continuation {continuation}"),
+    "settle.done": ("已记录，继续运行后生效。", "Recorded; it takes effect when the run goes on."),
+    "approval.decided": ("已记录：{decision}。", "Recorded: {decision}."),
+    "approval.none": ("没有等待批准的操作。", "Nothing waits for approval."),
+    "exported": ("已写入 {path}。", "Written to {path}."),
+}
+
+
+def say(code: str, lang: Lang, **values: object) -> str:
+    """The sentence of a code. Raises KeyError for an unknown code or a missing value."""
+    zh, en = SENTENCES[code]
+    return (zh if lang == "zh" else en).format(**values)
