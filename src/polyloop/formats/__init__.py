@@ -1,0 +1,83 @@
+"""Files to a block tree and back: `read`, `write`, `losses`.
+
+No storage and no paths: bytes in, bytes out. What a format says that the tree cannot is named in `Document.losses`; what the tree says
+that a format cannot, in `losses(document, format)`. The libraries of a format are loaded when it is first used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Literal
+
+from polyloop.formats.limits import MAX_CHARACTERS, MAX_FILE_BYTES
+from polyloop.formats.problems import unreadable
+
+if TYPE_CHECKING:
+    from polyloop.formats.blocks import Document, Loss
+
+Target = Literal["md", "html", "docx"]
+_FORMATS: Final = {"md": "md", "markdown": "md", "txt": "txt", "text": "txt", "docx": "docx", "pdf": "pdf"}
+_MAGIC: Final = {"docx": (b"PK\x03\x04", b"\xd0\xcf\x11\xe0"), "pdf": (b"%PDF-",)}
+_MAGIC_WITHIN_BYTES: Final = 1024
+
+
+def read(name: str, data: bytes) -> Document:
+    """The document in a file; its format follows from the name's ending (md, markdown, txt, text, docx, pdf).
+
+    Raises ProblemError naming the file: type_mismatch (unknown ending, damaged, undecodable), validation (empty, too large, encrypted,
+    without text), capability_unavailable (library missing); `details.reason` says which.
+    """
+    kind = _FORMATS.get(name.rpartition(".")[2].lower()) if "." in name else None
+    if kind is None:
+        raise unreadable(name, "unknown_format", "its format is not known; md, txt, docx and pdf are read")
+    if not data:
+        raise unreadable(name, "empty", "it is empty")
+    if len(data) > MAX_FILE_BYTES:
+        raise unreadable(name, "too_large", f"it has {len(data)} bytes; the limit is {MAX_FILE_BYTES}")
+    if kind in _MAGIC and not any(magic in data[:_MAGIC_WITHIN_BYTES] for magic in _MAGIC[kind]):
+        raise unreadable(name, "corrupt", f"its content is not {kind}")
+    document = _read(kind, name, data)
+    if sum(len(block.text) for block in document.blocks) > MAX_CHARACTERS:
+        raise unreadable(name, "too_many_characters", f"it has more than {MAX_CHARACTERS} characters")
+    if not any(block.text.strip() or block.type == "image" for block in document.blocks):
+        raise unreadable(name, "empty", "it holds no text")
+    return document
+
+
+def _read(kind: str, name: str, data: bytes) -> Document:
+    if kind == "md":
+        from polyloop.formats.markdown_in import read_markdown
+
+        return read_markdown(name, data)
+    if kind == "txt":
+        from polyloop.formats.text_in import read_text
+
+        return read_text(name, data)
+    if kind == "docx":
+        from polyloop.formats.docx_in import read_docx
+
+        return read_docx(name, data)
+    from polyloop.formats.pdf_in import read_pdf
+
+    return read_pdf(name, data)
+
+
+def write(document: Document, target: Target) -> bytes:
+    """The document as a file. Markdown that was read and not edited comes back byte for byte. Raises capability_unavailable."""
+    if target == "md":
+        from polyloop.formats.markdown_out import write_markdown
+
+        return write_markdown(document)
+    if target == "html":
+        from polyloop.formats.html_out import write_html
+
+        return write_html(document)
+    from polyloop.formats.docx_out import write_docx
+
+    return write_docx(document)
+
+
+def losses(document: Document, target: Target) -> tuple[Loss, ...]:
+    """What `write(document, target)` would not carry over."""
+    from polyloop.formats.loss import losses_of
+
+    return losses_of(document, target)

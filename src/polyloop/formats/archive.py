@@ -1,0 +1,49 @@
+"""Unpacks an office archive under limits that count the bytes which really come out."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+import zlib
+from typing import Final
+
+from polyloop.formats.limits import MAX_ARCHIVE_ENTRIES, MAX_UNPACK_RATIO, MAX_UNPACKED_BYTES, UNPACK_RATIO_FROM_BYTES
+from polyloop.formats.problems import unreadable
+
+_PIECE_BYTES: Final = 256 * 1024
+
+
+def unpack(name: str, data: bytes, wanted: tuple[str, ...]) -> dict[str, bytes]:
+    """The members whose names end so. Every member is unpacked and checked, so that a damaged or swollen file is refused whole.
+
+    Raises `corrupt`, `encrypted`, `archive_too_large`.
+    """
+    kept: dict[str, bytes] = {}
+    total = 0
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            entries = archive.infolist()
+            if len(entries) > MAX_ARCHIVE_ENTRIES:
+                raise unreadable(name, "archive_too_large", f"it has {len(entries)} entries; the limit is {MAX_ARCHIVE_ENTRIES}")
+            for entry in entries:
+                if entry.flag_bits & 1:
+                    raise unreadable(name, "encrypted", "it is protected by a password")
+                pieces: list[bytes] = []
+                with archive.open(entry) as member:
+                    while piece := member.read(_PIECE_BYTES):
+                        total += len(piece)
+                        _check_size(name, total, len(data))
+                        if entry.filename.endswith(wanted):
+                            pieces.append(piece)
+                if pieces:
+                    kept[entry.filename] = b"".join(pieces)
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, OSError, ValueError) as error:
+        raise unreadable(name, "corrupt", f"it is not a whole archive ({error})") from error
+    return kept
+
+
+def _check_size(name: str, unpacked_bytes: int, packed_bytes: int) -> None:
+    if unpacked_bytes > MAX_UNPACKED_BYTES:
+        raise unreadable(name, "archive_too_large", f"it unpacks to more than {MAX_UNPACKED_BYTES} bytes")
+    if unpacked_bytes > UNPACK_RATIO_FROM_BYTES and unpacked_bytes > MAX_UNPACK_RATIO * packed_bytes:
+        raise unreadable(name, "archive_too_large", f"it unpacks to more than {MAX_UNPACK_RATIO} times its size")

@@ -1,0 +1,21 @@
+"""Limits of what is read. A file over one of them is refused whole, by name, before anything is made of it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+MAX_FILE_BYTES: Final = 20 * 1024 * 1024
+MAX_CHARACTERS: Final = 2_000_000
+
+#: Archives (docx): what the members really unpack to is counted, never what their headers claim.
+MAX_ARCHIVE_ENTRIES: Final = 4_000
+MAX_UNPACKED_BYTES: Final = 128 * 1024 * 1024
+#: Text of many equal paragraphs packs 200 times and is honest; the ratio only speaks once there is much output.
+MAX_UNPACK_RATIO: Final = 300
+UNPACK_RATIO_FROM_BYTES: Final = 8 * 1024 * 1024
+
+MAX_PDF_PAGES: Final = 3_000
+#: Containers inside containers (lists, quotes, tables in cells, content controls).
+MAX_NESTING: Final = 40
+#: Columns or rows that one table cell may claim to cover.
+MAX_CELL_SPAN: Final = 200

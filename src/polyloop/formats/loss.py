@@ -1,0 +1,60 @@
+"""What a written format cannot carry, told before it is written."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from polyloop.formats.blocks import LIST_TYPES, Block, Document, Loss
+from polyloop.formats.links import safe_link
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from polyloop.formats import Target
+
+
+def _spans(block: Block) -> bool:
+    return block.table is not None and any(cell.colspan > 1 or cell.rowspan > 1 for row in block.table.rows for cell in row)
+
+
+def _labelled(block: Block) -> bool:
+    return block.type == "numbered" and bool(block.label)
+
+
+def _unsafe_link(block: Block) -> bool:
+    cells = [cell.runs for row in block.table.rows for cell in row] if block.table else [block.runs]
+    return any(run.link and not safe_link(run.link) for runs in cells for run in runs)
+
+
+#: For each format: code, and which blocks suffer it.
+_TESTS: Final[dict[str, tuple[tuple[str, Callable[[Block], bool]], ...]]] = {
+    "md": (
+        ("merged_cells", _spans),
+        ("table_without_heads", lambda block: block.table is not None and block.table.header_rows != 1),
+        ("heading_too_deep", lambda block: block.type == "heading" and block.level > 6),
+        ("list_label", _labelled),
+    ),
+    "html": (
+        ("image_data", lambda block: block.type == "image"),
+        ("raw_sanitised", lambda block: block.type == "raw"),
+        ("heading_too_deep", lambda block: block.type == "heading" and block.level > 6),
+        ("unsafe_link", _unsafe_link),
+    ),
+    "docx": (
+        ("image_data", lambda block: block.type == "image"),
+        ("raw_as_code", lambda block: block.type == "raw"),
+        ("code_language", lambda block: block.type == "code" and bool(block.info)),
+        ("nesting", lambda block: bool(block.depth) and block.type not in LIST_TYPES | {"paragraph"}),
+        ("unsafe_link", _unsafe_link),
+    ),
+}
+
+
+def losses_of(document: Document, target: Target) -> tuple[Loss, ...]:
+    """Losses that `write` to this format would make, by code. A block written back from its own Markdown loses nothing."""
+    found: Counter[str] = Counter()
+    for block in document.blocks:
+        if not (target == "md" and document.format == "md" and block.source is not None):
+            found.update(code for code, suffers in _TESTS[target] if suffers(block))
+    return tuple(Loss(code, count) for code, count in sorted(found.items()))

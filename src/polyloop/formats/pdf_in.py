@@ -1,0 +1,124 @@
+"""PDF to paragraphs of text.
+
+A page gives characters with boxes; lines come from the extractor's own line ends, paragraphs from where the lines stand. Page numbers
+and lines repeated at the edge of many pages are left out and named, so that a sentence may run over a page.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import threading
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final
+
+from polyloop.formats.blocks import Document, Loss
+from polyloop.formats.limits import MAX_CHARACTERS, MAX_PDF_PAGES
+from polyloop.formats.problems import unreadable
+from polyloop.formats.reflow import Line, grouped_page_lines, paragraph
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+#: The library is not safe to enter from two threads.
+_ONE_AT_A_TIME: Final = threading.Lock()
+_PAGE_NUMBER: Final = re.compile(r"\W*(?:第|page)?\s*\d{1,4}\s*(?:页|(?:/|of|共|，|,)\s*(?:共|第|of)?\s*\d{1,4}\s*页?)?\W*\Z", re.IGNORECASE)
+_HYPHENS: Final = str.maketrans("", "", "\ufffe\x02\xad")
+_REPEATED_PAGES: Final = 3
+
+
+def read_pdf(name: str, data: bytes) -> Document:
+    """Paragraphs with page and lines. Raises `corrupt`, `encrypted`, `no_text`, `too_many_characters`, `library_missing`."""
+    with _ONE_AT_A_TIME:
+        pages, title = _pages(name, data)
+    empty = [number for number, page in enumerate(pages, 1) if not page]
+    if len(empty) == len(pages):
+        raise unreadable(name, "no_text", "it holds no text (a scan?)")
+    losses = [Loss("pdf_layout")]
+    losses += [Loss("page_without_text", detail=str(number)) for number in empty]
+    kept = [line for page in _without_margins(pages, losses) for line in page]
+    blocks = tuple(paragraph(group, order) for order, group in enumerate(grouped_page_lines(kept)))
+    return Document(blocks, tuple(losses), title, name, "pdf")
+
+
+def _pages(name: str, data: bytes) -> tuple[list[list[Line]], str]:
+    try:
+        import pypdfium2 as pdfium
+    except ImportError as error:
+        raise unreadable(name, "library_missing", "reading PDF needs pypdfium2") from error
+    try:
+        document = pdfium.PdfDocument(data)
+    except pdfium.PdfiumError as error:
+        if "password" in str(error).lower() or "security" in str(error).lower():
+            raise unreadable(name, "encrypted", "it is protected by a password") from error
+        raise unreadable(name, "corrupt", f"it is not a whole PDF ({error})") from error
+    try:
+        if len(document) > MAX_PDF_PAGES:
+            raise unreadable(name, "too_large", f"it has {len(document)} pages; the limit is {MAX_PDF_PAGES}")
+        pages: list[list[Line]] = []
+        total = 0
+        for number in range(len(document)):
+            page = document[number]
+            text_page = page.get_textpage()
+            total += text_page.count_chars()
+            if total > MAX_CHARACTERS:
+                raise unreadable(name, "too_many_characters", f"it has more than {MAX_CHARACTERS} characters")
+            pages.append(_lines(pdfium.raw, text_page, number + 1))
+            text_page.close()
+            page.close()
+        return pages, str(document.get_metadata_dict().get("Title", "")).strip()
+    except pdfium.PdfiumError as error:
+        raise unreadable(name, "corrupt", f"one of its pages cannot be read ({error})") from error
+    finally:
+        document.close()
+
+
+def _lines(raw: Any, text_page: Any, page: int) -> list[Line]:
+    """The page's lines that hold something, with the places of their first and last printed characters."""
+    lines: list[Line] = []
+    chars: list[tuple[int, str]] = []
+    count = text_page.count_chars()
+    for at in range(count + 1):
+        char = chr(raw.FPDFText_GetUnicode(text_page, at)) if at < count else "\n"
+        if char not in "\r\n":
+            chars.append((at, char))
+            continue
+        text = "".join(each for _, each in chars).translate(_HYPHENS).rstrip()
+        printed = [place for place, each in chars if not each.isspace()]
+        if text.strip() and printed:
+            left, _, top = _box(raw, text_page, printed[0])
+            _, right, _ = _box(raw, text_page, printed[-1])
+            size = raw.FPDFText_GetFontSize(text_page, printed[0]) or 1
+            lines.append(Line(text.lstrip(" "), len(lines) + 1, page, left, right, size, top))
+        chars = []
+    return lines
+
+
+def _box(raw: Any, text_page: Any, at: int) -> tuple[float, float, float]:
+    """Left, right and base line of a character."""
+    left, right, bottom, top = (ctypes.c_double() for _ in range(4))
+    raw.FPDFText_GetCharBox(text_page, at, left, right, bottom, top)
+    return left.value, right.value, bottom.value
+
+
+def _without_margins(pages: Sequence[list[Line]], losses: list[Loss]) -> list[list[Line]]:
+    """Takes page numbers and running heads and feet off the edges of the pages."""
+    edges = Counter(text for page in pages if page for text in {page[0].text, page[-1].text})
+    out: list[list[Line]] = []
+    dropped = 0
+    for page in pages:
+        kept = list(page)
+        while kept and _is_margin(kept[0].text, edges):
+            dropped += 1
+            kept.pop(0)
+        while kept and _is_margin(kept[-1].text, edges):
+            dropped += 1
+            kept.pop()
+        out.append(kept)
+    if dropped:
+        losses.append(Loss("page_margin", dropped))
+    return out
+
+
+def _is_margin(text: str, edges: Counter[str]) -> bool:
+    return _PAGE_NUMBER.match(text) is not None or edges[text] >= _REPEATED_PAGES

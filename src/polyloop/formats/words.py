@@ -1,0 +1,48 @@
+"""A sentence for each kind of loss, in Chinese and English."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from polyloop.formats.blocks import Loss
+
+LOSS_WORDS: Final[dict[str, tuple[str, str]]] = {
+    "code_language": ("代码块的语言标记未保留", "the language of code blocks is not kept"),
+    "comments": ("批注未读取", "comments are not read"),
+    "contents_table": ("自动目录未读取", "the generated table of contents is not read"),
+    "docx_layout": ("字体、字号、颜色、对齐和分页未保留", "fonts, sizes, colours, alignment and page breaks are not kept"),
+    "drawing": ("图形未保留", "drawn shapes are not kept"),
+    "embedded_object": ("嵌入对象未读取", "embedded objects are not read"),
+    "encoding": ("原文编码不是 UTF-8，写回时为 UTF-8", "the source is not UTF-8; it is written as UTF-8"),
+    "footnote_position": ("脚注和尾注放在文末，正文中的位置未保留", "notes follow the text; their places in it are not kept"),
+    "formula_layout": ("公式只保留文字", "formulas are kept as text only"),
+    "header_footer": ("页眉页脚未读取", "headers and footers are not read"),
+    "heading_too_deep": ("第七级及更深的标题按六级写出", "headings below level 6 are written as level 6"),
+    "image_data": ("图片内容未保留，只保留位置和名称", "pictures are kept by place and name, not by content"),
+    "inline_html": ("行内 HTML 按文字保留", "inline HTML is kept as text"),
+    "inline_image": ("行内图片按链接保留", "inline images are kept as links"),
+    "list_label": ("列表编号样式改为数字", "list numbers are written in digits"),
+    "merged_cells": ("合并单元格拆开写出", "merged cells are written apart"),
+    "nested_table": ("单元格内的表格按文字保留", "tables inside cells are kept as text"),
+    "nested_too_deep": ("嵌套过深的内容未读取", "content nested too deeply is not read"),
+    "nesting": ("列表内的块移到列表外", "blocks inside lists are written outside of them"),
+    "other_marks": ("下划线、上下标等标记未保留", "underline, superscript and the like are not kept"),
+    "page_margin": ("页码和重复的页眉页脚行已略去", "page numbers and repeated lines at page edges are left out"),
+    "page_without_text": ("该页没有文字，可能是扫描件", "a page holds no text; it may be a scan"),
+    "pdf_layout": ("PDF 按文字行读取，表格、标题级别和图片未保留", "PDF is read as lines of text: tables, heading levels and pictures are not kept"),
+    "raw_as_code": ("原样保留的内容按代码写出", "raw content is written as code"),
+    "raw_sanitised": ("原样保留的内容经过安全过滤", "raw content is sanitised"),
+    "ruby": ("注音未保留", "ruby text is not kept"),
+    "symbol_font": ("符号字体中的字符未读取", "characters of symbol fonts are not read"),
+    "table_without_heads": ("表头按一行写出", "the table is written with one head row"),
+    "text_box_position": ("文本框内容放在所在段落之后", "text boxes follow the paragraph that they hang on"),
+    "tracked_changes": ("修订按接受后的结果读取", "tracked changes are read as accepted"),
+    "unsafe_link": ("不安全的链接只保留文字", "unsafe links are kept as text"),
+}  # fmt: skip
+
+
+def say_loss(loss: Loss, lang: str) -> str:
+    sentence = LOSS_WORDS[loss.code][0 if lang == "zh" else 1]
+    times = f"（{loss.count}）" if lang == "zh" else f" ({loss.count})"
+    return sentence + (times if loss.count > 1 else "") + (f"：{loss.detail}" if loss.detail and lang == "zh" else f": {loss.detail}" if loss.detail else "")
