@@ -23,7 +23,7 @@ from polyloop.kernel.machine import Call, State
 from polyloop.kernel.objects import Budget, Json, Origin, Request, RunResult
 from polyloop.kernel.records import bytes_text
 from polyloop.kernel.snapshot import BadRequest, request_of
-from polyloop.kernel.verify import Verdict, verify
+from polyloop.kernel.verify import Finding, Verdict, verify
 from polyloop.kernel.view import Look, run_result
 from polyloop.kernel.watch import Watcher
 
@@ -141,6 +141,11 @@ class Runs:
         start = r.decode(read.sealed[0].kind, read.sealed[0].body or b"")
         return request_of(run_id, self.scope, cast(r.RunStarted, start), read.look)
 
+    async def like(self, run_id: str, request: Request) -> Request:
+        """A request as the logged run would have it: same id and scope, and a fork's origin and history."""
+        logged = await self.request(run_id)
+        return replace(request, run_id=run_id, scope=self.scope, origin=logged.origin, history=logged.history)
+
     async def cancel(self, run_id: str, reason: str, by: str, wire: Callable[[Request], Wiring]) -> RunResult:
         """End a run for good. A run in other hands is told and waited for; one without an owner is ended here."""
         with typed("cancel"):
@@ -248,11 +253,22 @@ class Runs:
             found = await self.log.head(stream)
             if found is None or not found.seq:
                 raise kernel.NoSuchRun(run_id)
-            return await _verified(self.log, stream, head)
+            try:
+                loaded = await self.log.load(stream)
+                blobs = await self.log.blobs(stream, list(dict.fromkeys(digests_of(loaded.records))))
+            except k.CorruptStore as e:
+                return Verdict(0, False, r.ZERO_HASH, 0, Finding("corrupt_store", e.seq, str(e)))
+        if loaded.torn is not None:
+            return Verdict(len(loaded.records), False, _head(loaded), 0, Finding("torn", loaded.torn.first_seq, loaded.torn.reason))
+        return verify(loaded.records, blobs, head)
 
 
 def _folded(sealed: Sequence[k.Sealed]) -> State:
     return kernel.Past(k.Loaded(tuple(sealed))).state
+
+
+def _head(loaded: k.Loaded) -> str:
+    return loaded.records[-1].hash if loaded.records else r.ZERO_HASH
 
 
 def _settle_token(call: Call) -> str:

@@ -20,8 +20,8 @@ from polyloop.kernel.seams import (
 )  # fmt: skip
 from polyloop.toolbox.actions import ToolActions
 from polyloop.toolbox.permission import Mode, Permitted
-from polyloop.toolbox.registry import Registry
-from polyloop.toolbox.submit import submit
+from polyloop.toolbox.registry import Registry, Tool
+from polyloop.toolbox.submit import Submit
 from polyloop.workspace import Workspace, workspace_tools
 
 from .request_file import Plan, read_bytes
@@ -70,3 +70,62 @@ def request_for(plan: Plan) -> Request:
     return Request(
         plan.run_id or uuid7(), plan.agent, plan.budget, plan.segments, plan.binding, plan.params, assembly, result_schema=plan.result_schema
     )
+
+
+def catalogue(workspace: str | None) -> dict[str, Tool]:
+    """Tools by name that a request may ask for: what this build ships."""
+    tools: dict[str, Tool] = {"submit": Submit()}
+    if workspace is not None:
+        tools |= workspace_tools(Workspace(workspace))
+    return tools
+
+
+def wire(plan: Plan, sinks: Sequence[Sink] = ()) -> Wiring:
+    """Wire a plan. Raises ProblemError(validation) for an unknown model source, tool or protocol."""
+    return rewire(request_for(plan), sinks)
+
+
+def rewire(request: Request, sinks: Sequence[Sink] = ()) -> Wiring:
+    """Wire a request from what it says of itself: its own assembly. The same for a new run and one found in a log."""
+    assembly = request.assembly
+    base = Path(assembly.get("base", "."))
+    model = source(assembly.get("model", ""), lambda name: read_bytes(base / name))
+    names, completes = (cast("list[str]", json.loads(assembly.get(key, "[]"))) for key in ("tools", "completes"))
+    tools = Registry.resolve(names, catalogue(assembly.get("workspace")), str(base), completes)
+    actions = ToolActions(tools)
+    permitted = Permitted(actions, tools.specs, cast(Mode, assembly.get("permission_mode", "auto")))
+    return Wiring(model, interpreter(request.agent.protocol), tools, permitted, tuple(sinks), actions.groups, actions.aclose)
+
+
+class LoggedTools:
+    """The tools of a run as its log names them: enough to read its replies again, not to run anything."""
+
+    def __init__(self, start: r.RunStarted) -> None:
+        self.specs: Mapping[str, ToolSpec] = {
+            t.name: ToolSpec(t.name, "", {"type": "object"}, t.effect, t.replay, t.kind, t.completes, t.timeout_s, t.result_limit)
+            for t in start.tools
+        }
+
+    def problems(self, tool: str, args: Json) -> list[dict[str, Json]]:
+        return []
+
+
+class NoWorld:
+    """Model and executor of a run that is only being ended: nothing is called; what was open cannot be told."""
+
+    promises_completion = False
+
+    async def call(self, request: ModelRequest) -> Reply:
+        raise ModelCallFailed("no_model", sent=False)
+
+    async def execute(self, action: Action) -> Outcome | Deferred:
+        return Outcome("not_executed", code="withdrawn")
+
+    async def settle(self, action: Action, token: str | None, fence: bool = False) -> Settled:  # noqa: FBT001, FBT002  # the seam's signature
+        return Unknown()
+
+
+def logged_wiring(start: r.RunStarted) -> Wiring:
+    """Wiring for ending a run whose model or tools cannot be found any more."""
+    world = NoWorld()
+    return Wiring(world, interpreter(start.definition.interpreter), LoggedTools(start), world)

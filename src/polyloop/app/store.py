@@ -1,0 +1,30 @@
+"""Opening the store a command or a program names."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final
+
+from polyloop.contract.problem import problem
+from polyloop.stores.sqlite import open_log
+
+from .runs import Runs, typed
+
+#: Characters of a tenant's or run's name.
+NAME_CHARS: Final = 200
+
+
+@asynccontextmanager
+async def open_runs(store: str, tenant: str) -> AsyncIterator[Runs]:
+    """The runs of a tenant in a store: a path, or `sqlite:PATH`. Raises ProblemError (validation, corrupt_store, ...)."""
+    if not tenant or len(tenant) > NAME_CHARS or not tenant.isprintable():
+        raise problem("validation", f"a tenant is 1 to {NAME_CHARS} printable characters, not {tenant!r}", stage="arguments")
+    if "://" in store:
+        raise problem("capability_unavailable", f"no store of this kind in this build: {store.partition('://')[0]}://", stage="open")
+    with typed("open"):
+        log = open_log(store)
+    try:
+        yield Runs(log, tenant)
+    finally:
+        await log.close()

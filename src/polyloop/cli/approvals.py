@@ -1,0 +1,107 @@
+"""Commands of approvals: what waits for a person's yes or no."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Any, Final
+
+import typer
+
+from polyloop.app.approvals import Approval, approval, approvals, decide
+from polyloop.app.store import open_runs
+from polyloop.kernel.records import canonical
+from polyloop.words.catalog import say
+
+from .frame import JsonOption, LangOption, Place, StoreOption, TenantOption, carry_out
+
+app: Final = typer.Typer(no_args_is_help=True, help="Approvals: what waits for a person's yes or no.")
+IdArgument = Annotated[str, typer.Argument(metavar="ID", help="Approval id.")]
+ReasonOption = Annotated[str, typer.Option("--reason", help="Kept in the log.")]
+
+
+def _json(a: Approval) -> dict[str, Any]:
+    return {"id": a.id, "runId": a.run_id, "call": a.call, "prompt": a.prompt, "until": a.until or None, "state": a.state}
+
+
+def _print(place: Place, a: Approval) -> None:
+    if place.as_json:
+        place.print_json(_json(a))
+    else:
+        sys.stdout.write(f"{a.id}  {a.run_id}  {a.state}\n{canonical(a.prompt).decode()}\n")
+
+
+@app.command("list")
+def list_(
+    ctx: typer.Context, store: StoreOption = None, tenant: TenantOption = None, lang: LangOption = None, as_json: JsonOption = False
+) -> None:
+    """Everything that waits for approval."""
+    place = Place(ctx, store, tenant, lang, as_json)
+
+    async def work() -> list[Approval]:
+        async with open_runs(place.store, place.tenant) as runs:
+            return await approvals(runs)
+
+    found = carry_out(place, work)
+    if place.as_json:
+        place.print_json({"approvals": [_json(a) for a in found]})
+    else:
+        lines = [f"{a.id}  {a.run_id}  {canonical(a.prompt).decode()}" for a in found] or [say("approval.none", place.lang)]
+        sys.stdout.write("\n".join(lines) + "\n")
+
+
+@app.command()
+def show(
+    ctx: typer.Context,
+    approval_id: IdArgument,
+    store: StoreOption = None,
+    tenant: TenantOption = None,
+    lang: LangOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """One approval: exactly what would be done."""
+    place = Place(ctx, store, tenant, lang, as_json)
+
+    async def work() -> Approval:
+        async with open_runs(place.store, place.tenant) as runs:
+            return await approval(runs, approval_id)
+
+    _print(place, carry_out(place, work))
+
+
+@app.command()
+def approve(
+    ctx: typer.Context,
+    approval_id: IdArgument,
+    store: StoreOption = None,
+    tenant: TenantOption = None,
+    lang: LangOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Allow exactly this action, once. It is carried out when the run goes on."""
+    _decide(Place(ctx, store, tenant, lang, as_json), approval_id, "approved", "")
+
+
+@app.command()
+def reject(
+    ctx: typer.Context,
+    approval_id: IdArgument,
+    reason: ReasonOption = "",
+    store: StoreOption = None,
+    tenant: TenantOption = None,
+    lang: LangOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Refuse this action. The model is told."""
+    _decide(Place(ctx, store, tenant, lang, as_json), approval_id, "denied", reason)
+
+
+def _decide(place: Place, approval_id: str, decision: str, reason: str) -> None:
+    async def work() -> Approval:
+        async with open_runs(place.store, place.tenant) as runs:
+            return await decide(runs, approval_id, decision, reason)
+
+    decided = carry_out(place, work)
+    if place.as_json:
+        place.print_json(_json(decided))
+    else:
+        sys.stdout.write(say("approval.decided", place.lang, decision=decided.state) + "\n")

@@ -1,0 +1,111 @@
+"""What all commands share: where the store is, how results and errors are printed, which exit code they give."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Awaitable, Callable, Coroutine
+from pathlib import Path
+from typing import Annotated, Any, Final, NoReturn, TypeVar, cast
+
+import typer
+
+from polyloop.contract.problem import ProblemError, problem
+from polyloop.kernel.objects import RunResult
+from polyloop.words.catalog import Lang
+
+T = TypeVar("T")
+
+EXIT_BY_REASON: Final = {
+    "completed": 0, "budget_exhausted": 8, "stalled": 9, "unresolved_action": 4, "cancelled": 130, "owned_elsewhere": 7, "store_failed": 1,
+}  # fmt: skip
+EXIT_BY_WAIT: Final = {"task": 10, "run": 10}
+
+StoreOption = Annotated[str | None, typer.Option("--store", help="Store: a path or URL. [env: POLYLOOP_STORE]", show_default=False)]
+TenantOption = Annotated[str | None, typer.Option("--tenant", help="Tenant. [env: POLYLOOP_TENANT; default: local]", show_default=False)]
+LangOption = Annotated[str | None, typer.Option("--lang", help="zh or en. [env: POLYLOOP_LANG; default: zh]", show_default=False)]
+JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")]
+
+
+class Place:
+    """Where a command works: the options given before the subcommand, those after it, then the environment."""
+
+    def __init__(self, ctx: typer.Context, store: str | None, tenant: str | None, lang: str | None, as_json: bool) -> None:
+        before = cast("dict[str, str | None]", ctx.find_root().obj or {})
+        home = os.environ.get("POLYLOOP_HOME") or ".polyloop"
+        self.store = store or before.get("store") or os.environ.get("POLYLOOP_STORE") or str(Path(home) / "runs.db")
+        self.tenant = tenant or before.get("tenant") or os.environ.get("POLYLOOP_TENANT") or "local"
+        said = lang or before.get("lang") or os.environ.get("POLYLOOP_LANG") or "zh"
+        self.lang: Lang = "en" if said.lower().startswith("en") else "zh"
+        self.as_json = as_json
+
+    def print_json(self, value: object) -> None:
+        sys.stdout.write(json.dumps(value, ensure_ascii=False) + "\n")
+
+
+def fail(place: Place, error: ProblemError) -> NoReturn:
+    """Print a typed error where its reader looks, and leave with its exit code."""
+    if place.as_json:
+        place.print_json({"error": error.problem.as_json()})
+    else:
+        sys.stderr.write(f"{error.problem.kind}: {error.problem.message}\n")
+        for field in cast("list[dict[str, object]]", error.problem.details.get("fields") or []):
+            sys.stderr.write(f"  {field['path']}: {field['logged']!r} -> {field['offered']!r}\n")
+    raise typer.Exit(error.problem.exit_code)
+
+
+def carry_out(place: Place, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Run a command's coroutine; typed errors become exit codes."""
+    try:
+        return asyncio.run(work())
+    except ProblemError as error:
+        fail(place, error)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(1) from None
+
+
+def exit_code(result: RunResult) -> int:
+    """The exit code of a run's outcome (interface.md)."""
+    if result.state == "waiting" and result.waiting is not None:
+        return EXIT_BY_WAIT.get(result.waiting.kind, 5)
+    if result.reason:
+        return EXIT_BY_REASON.get(result.reason, 1)
+    return 130 if result.state == "interrupted" else 0
+
+
+def run_json(result: RunResult) -> dict[str, Any]:
+    """The wire form `polyloop.run.v1`."""
+    c, w = result.counters, result.waiting
+    return {
+        "schema": "polyloop.run.v1", "runId": result.run_id, "tenant": result.scope, "ended": result.ended, "state": result.state,
+        "reason": result.reason or None, "detail": result.detail or None, "completedBy": result.completed_by or None, "result": result.result,
+        "counters": {
+            "iterations": c.iterations, "validSteps": c.valid_steps, "rejectionsTotal": c.rejections_total,
+            "rejectionsConsecutive": c.rejections_consecutive, "identicalStreak": c.identical_streak,
+        },
+        "waiting": None if w is None else {"kind": w.kind, "token": w.token, "until": w.until or None}, "error": result.error,
+        "persisted": result.persisted, "lastSeq": result.last_seq, "headHash": result.head_hash,
+    }  # fmt: skip
+
+
+def command_line(place: Place, *words: str) -> str:
+    """A command to type, with the store and tenant that are not the default ones."""
+    out = ["polyloop", *words]
+    if place.store != str(Path(".polyloop") / "runs.db"):
+        out += ["--store", place.store]
+    if place.tenant != "local":
+        out += ["--tenant", place.tenant]
+    return " ".join(out)
+
+
+def one_of(name: str, value: str, allowed: tuple[str, ...]) -> str:
+    if value not in allowed:
+        raise problem("validation", f"{name} must be one of {', '.join(allowed)}, not {value!r}", stage="arguments")
+    return value
+
+
+async def finished(awaitable: Awaitable[T]) -> T:
+    return await awaitable

@@ -1,0 +1,36 @@
+"""The `polyloop` command."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import typer
+
+from . import approvals, runs
+from .frame import LangOption, StoreOption, TenantOption
+
+app: Final = typer.Typer(name="polyloop", no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False)
+
+COMMANDS: Final = {
+    "run": runs.run, "resume": runs.resume, "cancel": runs.cancel, "settle": runs.settle, "abandon": runs.abandon, "fork": runs.fork,
+    "runs": runs.runs_, "show": runs.show, "log": runs.log, "verify": runs.verify, "export": runs.export, "tools": runs.tools,
+    "schema": runs.schema,
+}  # fmt: skip
+
+for _name, _command in COMMANDS.items():
+    app.command(_name)(_command)
+app.add_typer(approvals.app, name="approvals")
+
+
+@app.callback()
+def options(ctx: typer.Context, store: StoreOption = None, tenant: TenantOption = None, lang: LangOption = None) -> None:
+    """A durable agent runtime: nothing is called done until it has been proved."""
+    ctx.obj = {"store": store, "tenant": tenant, "lang": lang}
+
+
+def main() -> None:
+    app()
+
+
+if __name__ == "__main__":
+    main()
