@@ -108,6 +108,7 @@ class _Body:
         return f"<w:tbl>{properties}<w:tblGrid>{columns_xml}</w:tblGrid>{''.join(rows)}</w:tbl><w:p/>"
 
     def row(self, table: Table, places: list[list[tuple[int, int] | None]], at: int, width: int) -> str:
+        style = "TableHeading" if at < table.header_rows else "TableText"
         cells: list[str] = []
         column = 0
         while column < len(places[at]):
@@ -121,10 +122,10 @@ class _Body:
             wide = f'<w:gridSpan w:val="{span}"/>' if span > 1 else ""
             align = table.aligns[column] if column < len(table.aligns) else ""
             side = f'<w:jc w:val="{align}"/>' if align else ""
-            text = "" if cell is None or continued else self.runs(tuple(_bold(cell.runs) if at < table.header_rows else cell.runs))
+            text = "" if cell is None or continued else self.runs(cell.runs)
             cells.append(
                 f'<w:tc><w:tcPr><w:tcW w:w="{width * span}" w:type="dxa"/>{wide}{merge}</w:tcPr>'
-                f'<w:p><w:pPr><w:pStyle w:val="TableText"/>{side}</w:pPr>{text}</w:p></w:tc>'
+                f'<w:p><w:pPr><w:pStyle w:val="{style}"/>{side}</w:pPr>{text}</w:p></w:tc>'
             )
             column += span
         head = "<w:trPr><w:cantSplit/><w:tblHeader/></w:trPr>" if at < table.header_rows else ""
@@ -147,10 +148,6 @@ class _Body:
                 xml = f'<w:hyperlink r:id="rId{number}">{xml}</w:hyperlink>'
             out.append(xml)
         return "".join(out)
-
-
-def _bold(runs: Sequence[Run]) -> list[Run]:
-    return [Run(run.text, bold=True, italic=run.italic, code=run.code, strike=run.strike, link=run.link, wrap=run.wrap) for run in runs]
 
 
 def _shown(block: Block) -> tuple[Run, ...]:

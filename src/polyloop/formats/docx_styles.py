@@ -12,6 +12,7 @@ MAX_LIST_DEPTH: Final = 8
 LIST_IDS: Final = {"bulleted": 1, "todo": 2, "done": 3, "numbered": 4}
 _MARKS: Final = {"bulleted": ("bullet", "•"), "todo": ("bullet", "\u2610"), "done": ("bullet", "\u2611"), "numbered": ("decimal", "%{n}.")}
 
+_TIGHT: Final = '<w:spacing w:before="20" w:after="20" w:line="240" w:lineRule="auto"/>'
 #: id, name, properties of the paragraph, properties of the run.
 _PARAGRAPH_STYLES: Final = (
     ("Quote", "Quote", '<w:spacing w:before="60" w:after="60"/><w:ind w:left="480"/>', '<w:i/><w:iCs/><w:color w:val="444444"/>'),
@@ -21,7 +22,8 @@ _PARAGRAPH_STYLES: Final = (
         (f"ListContinue{step}", "List Continue" + (f" {step}" if step > 1 else ""), f'<w:ind w:left="{480 * step}"/>', "")
         for step in range(1, 6)
     ),
-    ("TableText", "Table Text", '<w:spacing w:before="20" w:after="20" w:line="240" w:lineRule="auto"/>', '<w:sz w:val="21"/><w:szCs w:val="21"/>'),
+    ("TableText", "Table Text", _TIGHT, '<w:sz w:val="21"/><w:szCs w:val="21"/>'),
+    ("TableHeading", "Table Heading", _TIGHT, '<w:b/><w:bCs/><w:sz w:val="21"/><w:szCs w:val="21"/>'),
 )
 _HEADING_SIZES: Final = (36, 32, 28, 26, 24, 24, 24, 24, 24)
 

@@ -32,7 +32,8 @@ def runs_of(tokens: Sequence[Token]) -> tuple[tuple[Run, ...], dict[str, int]]:
 
     def put(text: str, **more: Any) -> None:
         marked: dict[str, Any] = {mark: True for mark, depth in marks.items() if depth > 0}
-        runs.append(Run(text, **(marked | {"link": links[-1] if links else ""} | more)))
+        marked["link"] = links[-1] if links else ""
+        runs.append(Run(text, **{**marked, **more}))
 
     for token in tokens:
         kind = token.type

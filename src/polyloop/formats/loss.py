@@ -37,12 +37,14 @@ _TESTS: Final[dict[str, tuple[tuple[str, Callable[[Block], bool]], ...]]] = {
     ),
     "html": (
         ("image_data", lambda block: block.type == "image"),
+        ("file_as_link", lambda block: block.type == "file"),
         ("raw_sanitised", lambda block: block.type == "raw"),
         ("heading_too_deep", lambda block: block.type == "heading" and block.level > 6),
         ("unsafe_link", _unsafe_link),
     ),
     "docx": (
         ("image_data", lambda block: block.type == "image"),
+        ("file_as_link", lambda block: block.type == "file"),
         ("raw_as_code", lambda block: block.type == "raw"),
         ("code_language", lambda block: block.type == "code" and bool(block.info)),
         ("nesting", lambda block: bool(block.depth) and block.type not in LIST_TYPES | {"paragraph"}),

@@ -10,7 +10,10 @@ import ctypes
 import re
 import threading
 from collections import Counter
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
 
 from polyloop.formats.blocks import Document, Loss
 from polyloop.formats.limits import MAX_CHARACTERS, MAX_PDF_PAGES
@@ -25,6 +28,10 @@ _ONE_AT_A_TIME: Final = threading.Lock()
 _PAGE_NUMBER: Final = re.compile(r"\W*(?:第|page)?\s*\d{1,4}\s*(?:页|(?:/|of|共|，|,)\s*(?:共|第|of)?\s*\d{1,4}\s*页?)?\W*\Z", re.IGNORECASE)
 _HYPHENS: Final = str.maketrans("", "", "\ufffe\x02\xad")
 _REPEATED_PAGES: Final = 3
+#: A gap of this share of the type size is a blank.
+_BLANK: Final = 0.2
+#: A wider one parts the columns of a table.
+_COLUMN_GAP: Final = 1.6
 
 
 def read_pdf(name: str, data: bytes) -> Document:
@@ -43,7 +50,7 @@ def read_pdf(name: str, data: bytes) -> Document:
 
 def _pages(name: str, data: bytes) -> tuple[list[list[Line]], str]:
     try:
-        import pypdfium2 as pdfium
+        import pypdfium2 as pdfium  # pyright: ignore[reportMissingTypeStubs] - the library ships none
     except ImportError as error:
         raise unreadable(name, "library_missing", "reading PDF needs pypdfium2") from error
     try:
@@ -73,32 +80,52 @@ def _pages(name: str, data: bytes) -> tuple[list[list[Line]], str]:
         document.close()
 
 
+class _Char(Struct, frozen=True):
+    text: str
+    left: float
+    right: float
+    bottom: float
+
+
 def _lines(raw: Any, text_page: Any, page: int) -> list[Line]:
-    """The page's lines that hold something, with the places of their first and last printed characters."""
+    """The page's lines that hold something, with where they begin and end."""
     lines: list[Line] = []
-    chars: list[tuple[int, str]] = []
+    chars: list[_Char] = []
+    size = 0.0
+    box = tuple(ctypes.c_double() for _ in range(4))
     count = text_page.count_chars()
     for at in range(count + 1):
         char = chr(raw.FPDFText_GetUnicode(text_page, at)) if at < count else "\n"
         if char not in "\r\n":
-            chars.append((at, char))
+            raw.FPDFText_GetCharBox(text_page, at, *box)
+            left, right, bottom, _ = (each.value for each in box)
+            chars.append(_Char(char, left, right, bottom))
+            size = size or (0 if char.isspace() else raw.FPDFText_GetFontSize(text_page, at))
             continue
-        text = "".join(each for _, each in chars).translate(_HYPHENS).rstrip()
-        printed = [place for place, each in chars if not each.isspace()]
-        if text.strip() and printed:
-            left, _, top = _box(raw, text_page, printed[0])
-            _, right, _ = _box(raw, text_page, printed[-1])
-            size = raw.FPDFText_GetFontSize(text_page, printed[0]) or 1
-            lines.append(Line(text.lstrip(" "), len(lines) + 1, page, left, right, size, top))
-        chars = []
-    return lines
+        printed = [each for each in chars if not each.text.isspace()]
+        if printed:
+            text = _whole("".join(_in_place(chars, printed, size or 1))).translate(_HYPHENS).strip(" \t")
+            left, right = min(each.left for each in printed), max(each.right for each in printed)
+            row = any(after.left - before.right > _COLUMN_GAP * (size or 1) for before, after in pairwise(printed))
+            lines.append(Line(text, len(lines) + 1, page, left, right, size or 1, printed[0].bottom, row))
+        chars, size = [], 0.0
+    return [line for line in lines if line.text]
 
 
-def _box(raw: Any, text_page: Any, at: int) -> tuple[float, float, float]:
-    """Left, right and base line of a character."""
-    left, right, bottom, top = (ctypes.c_double() for _ in range(4))
-    raw.FPDFText_GetCharBox(text_page, at, left, right, bottom, top)
-    return left.value, right.value, bottom.value
+def _in_place(chars: list[_Char], printed: list[_Char], size: float) -> list[str]:
+    """The line's characters in the order they stand. Signs taken from another font are often stored after the rest of their line."""
+    if all(after.left > before.left - size / 2 for before, after in pairwise(printed)):
+        return [each.text for each in chars]
+    placed = sorted(printed, key=lambda each: each.left)
+    return [
+        (" " if before is not None and char.left - before.right > _BLANK * size and (before.text.isascii() or char.text.isascii()) else "") + char.text
+        for before, char in zip((None, *placed), placed, strict=False)
+    ]
+
+
+def _whole(text: str) -> str:
+    """Characters beyond the basic plane come in halves."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace") if any("\ud800" <= char <= "\udfff" for char in text) else text
 
 
 def _without_margins(pages: Sequence[list[Line]], losses: list[Loss]) -> list[list[Line]]:

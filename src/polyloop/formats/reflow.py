@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 
 class Line(Struct, frozen=True):
-    """One line. `number` counts from 1 (on its page in a pdf); the measures are points in a pdf and columns in a txt."""
+    """One line. `number` counts from 1 (on its page in a pdf); the measures are points in a pdf and columns in a txt.
+
+    `row`: wide gaps inside show that it is a row of a table.
+    """
 
     text: str
     number: int
@@ -25,13 +28,15 @@ class Line(Struct, frozen=True):
     right: float = 0
     size: float = 1
     top: float = 0
+    row: bool = False
 
 
 #: What begins a paragraph wherever it stands: list and article numbers, bullets, the ideographic indent.
 _OPENING: Final = re.compile(
-    r"\u3000|\s{4,}|[-*•·●■◆○]\s|第[一二三四五六七八九十百零\d]{1,5}[条章节编]|[（(][一二三四五六七八九十\d]{1,3}[）)]"
+    r"\u3000|\s{4,}|[-*•·●■◆○]\s|第[一二三四五六七八九十百零\d]{1,5}[条章节编]|[（(](?:[一二三四五六七八九十\d]{1,3}|[a-z])[）)]|[a-z][.)]\s"
     r"|[一二三四五六七八九十]{1,3}[、．.]|\d{1,3}(?:[.．、）)]|(?:\.\d{1,3}){1,4}\s)(?!\d)|附件\s*[\d一二三四五六七八九十]*\s*[：:]",
 )
+_WORD: Final = re.compile(r"[!-~]+")
 _CLOSING: Final = re.compile(r"[。！？；：.!?;:][”’\"'）)》]?\s*\Z")
 #: A hard-wrapped line fills most of the width; a last line does not.
 _FULL: Final = 0.85
@@ -91,25 +96,31 @@ def grouped_text(lines: Sequence[Line]) -> list[list[Line]]:
 def grouped_page_lines(lines: Sequence[Line]) -> list[list[Line]]:
     """Paragraphs of a pdf, from where lines begin and end.
 
-    A line runs on when it reaches the right edge and the next begins no further right than it (or hangs under a list mark), is set in
-    the same size and follows at the usual distance or at the top of the next page.
+    A line runs on when the first word of the next would not have fitted on it, and the next begins no further right (or hangs under a
+    list mark), is set in the same size and follows at the usual distance or at the top of the next page.
     """
     if not lines:
         return []
     rights = sorted(line.right for line in lines)
     edge = rights[min(len(rights) - 1, int(len(rights) * 0.97))]
-    left = min(line.left for line in lines)
     groups = [[lines[0]]]
     for above, line in pairwise(lines):
-        reach = edge - above.right
-        slack = 2.2 * above.size if any("\u4e00" <= char <= "\u9fff" for char in above.text[-3:]) else 0.16 * (edge - left)
+        first = groups[-1][0]
+        full = edge - above.right <= _first_word_width(line)
         same_size = abs(above.size - line.size) <= 0.12 * above.size
         near = line.page != above.page or 0 <= above.top - line.top <= 2.6 * max(above.size, line.size)
-        first = groups[-1][0]
         hangs = opens_paragraph(first.text) and line.left > first.left
         aligned = line.left <= (first.left if len(groups[-1]) == 1 else above.left) + 0.5 * line.size or hangs
-        if reach <= slack and same_size and near and aligned and not opens_paragraph(line.text):
+        if full and same_size and near and aligned and not (above.row or line.row) and not opens_paragraph(line.text):
             groups[-1].append(line)
         else:
             groups.append([line])
     return groups
+
+
+def _first_word_width(line: Line) -> float:
+    """Room that the line's unbreakable start needs: a Latin word or number, else two ideographs (a closing sign may hang)."""
+    word = _WORD.match(line.text)
+    letters = min(len(word[0]), 40) if word else 0
+    mean = (line.right - line.left) / max(columns(line.text), 1)
+    return max(letters + 2, 4.4) * mean

@@ -15,6 +15,7 @@ LOSS_WORDS: Final[dict[str, tuple[str, str]]] = {
     "drawing": ("图形未保留", "drawn shapes are not kept"),
     "embedded_object": ("嵌入对象未读取", "embedded objects are not read"),
     "encoding": ("原文编码不是 UTF-8，写回时为 UTF-8", "the source is not UTF-8; it is written as UTF-8"),
+    "file_as_link": ("附件块写成链接", "attached files are written as links"),
     "footnote_position": ("脚注和尾注放在文末，正文中的位置未保留", "notes follow the text; their places in it are not kept"),
     "formula_layout": ("公式只保留文字", "formulas are kept as text only"),
     "header_footer": ("页眉页脚未读取", "headers and footers are not read"),
