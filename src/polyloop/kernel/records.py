@@ -335,7 +335,7 @@ class UnknownKind(ValueError):
 
 
 _encode = msgspec.json.Encoder(order="sorted").encode
-_decoders: Final[dict[str, msgspec.json.Decoder[Record]]] = {k: msgspec.json.Decoder(t) for k, t in KINDS.items()}
+_decoders: Final[dict[str, msgspec.json.Decoder[Record]]] = {}
 _LONE = re.compile("[\ud800-\udfff]")
 
 
@@ -358,7 +358,9 @@ def decode(kind: str, body: bytes) -> Record:
     """Read a stored body. Raises UnknownKind, or ValueError naming what is wrong with it."""
     decoder = _decoders.get(kind)
     if decoder is None:
-        raise UnknownKind(kind)
+        if kind not in KINDS:
+            raise UnknownKind(kind)
+        decoder = _decoders[kind] = msgspec.json.Decoder(KINDS[kind])
     try:
         return decoder.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError):
