@@ -143,10 +143,14 @@ def _ask_command(s: State, now: int) -> Command:
         return DropAsk(sent=ask.orphan)
     if not ask.orphan:
         return CallModel()
-    if ask.recoveries >= _budget(s).max_recoveries:
+    if _exhausted(s, ask.recoveries):
         return Finish(End("unresolved_action", "model_intent", error={"of": ask.seq, "recoveries": ask.recoveries}))
     end = _stop(s, now)
     return Finish(end) if end else RecoverAsk()
+
+
+def _exhausted(s: State, recoveries: int) -> bool:
+    return 0 < _budget(s).max_recoveries <= recoveries
 
 
 def _call_command(s: State, now: int) -> Command:
@@ -168,7 +172,7 @@ def _begun(s: State, call: Call, now: int) -> Command | None:
     if call.phase == "waiting":
         return _waiting(s, call, now)
     if call.orphan:
-        if call.recoveries >= _budget(s).max_recoveries:
+        if _exhausted(s, call.recoveries):
             return Finish(End("unresolved_action", "max_recoveries", error={"of": call.intent_seq, "recoveries": call.recoveries}))
         return Recover(call.index)
     if s.cancel is not None:

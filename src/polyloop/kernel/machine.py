@@ -167,6 +167,7 @@ def _started(s: State, at: int, rec: r.RunStarted) -> State:
 
 def _model_intent(s: State, at: int, rec: r.ModelIntent) -> State:
     _need(s.ask is None and s.reply is None, s, "model_intent inside an iteration")
+    _need(s.end is None and s.cancel is None, s, "model_intent of a run that is to end")
     _need(rec.digest == s.digest, s, "model_intent with a foreign digest")
     counters = replace(s.counters, iterations=s.counters.iterations + 1)
     return replace(s, ask=Ask(s.seq, rec.call_id, rec.digest), ask_seq=s.seq, counters=counters, scored=False, iteration_valid=False)
@@ -196,7 +197,8 @@ def _moving(s: State, index: int, kind: str) -> Call:
 
 
 def _action_intent(s: State, at: int, rec: r.ActionIntent) -> State:
-    _need(s.reply and s.call(rec.call) is None, s, "action_intent")
+    going = s.end is None and s.cancel is None and not any(c.deferred for c in s.calls)
+    _need(s.reply and going and s.call(rec.call) is None, s, "action_intent")
     return _put(s, Call(rec.call, "open", rec, s.seq, orphan=s.suspect))
 
 
@@ -230,7 +232,7 @@ def _step(s: State, at: int, rec: r.Step) -> State:
         signature=rec.rejection.signature if rec.rejection and scoring and not (s.scored or s.iteration_valid) else ("" if rec.valid else s.signature),
         scored=s.scored or scoring,
         iteration_valid=s.iteration_valid or rec.valid,
-        last_effect=_effect_signature(done) if rec.valid else s.last_effect,
+        last_effect=effect_signature(done) if rec.valid else s.last_effect,
         end=s.end or _end_of(s, rec, call),
     )
     return _close(s, rec) if len(s.steps) == rec.calls else s
@@ -242,14 +244,11 @@ def _argument_failures(s: State, rec: r.Step) -> dict[str, int]:
     return {**s.argument_failures, rec.tool: s.argument_failures.get(rec.tool, 0) + 1} if counted else s.argument_failures
 
 
-def _effect_signature(call: Call) -> str:
+def effect_signature(call: Call) -> str:
     """What makes two executed actions the same: tool, key-free arguments, observation."""
     if call.intent is None or call.result is None:
         return ""
     return sha256(canonical([call.intent.tool, call.intent.args, call.intent.args_text, call.result.observation]))
-
-
-effect_signature = _effect_signature
 
 
 def _end_of(s: State, rec: r.Step, call: Call | None) -> End | None:
@@ -347,8 +346,22 @@ def _cancel_requested(s: State, at: int, rec: r.CancelRequested) -> State:
 
 
 def _run_ended(s: State, at: int, rec: r.RunEnded) -> State:
-    _need(not any(c.phase == "waiting" for c in s.calls) or rec.reason in ("abandoned", "internal_error"), s, "run_ended while waiting")
-    return replace(s, ended=rec, counters=rec.counters)
+    _need(_may_end(s, rec.reason), s, f"run_ended {rec.reason}")
+    _need(rec.counters == s.counters, s, "run_ended with other counters")
+    return replace(s, ended=rec)
+
+
+def _may_end(s: State, reason: str) -> bool:
+    """Two reasons come from outside the iteration, one from an open intent, all others need a closed one and their cause."""
+    if reason in ("abandoned", "internal_error"):
+        return True
+    if reason == "unresolved_action":
+        return s.waiting is None and (s.ask is not None or s.reply is not None)
+    if s.reply is not None or (s.ask is not None and not s.ask.orphan):
+        return False
+    if s.end is not None:
+        return reason == s.end.reason
+    return reason == "budget_exhausted" or (reason == "cancelled" and s.cancel is not None)
 
 
 _FOLDS: Final[dict[type, Callable[[State, int, Any], State]]] = {

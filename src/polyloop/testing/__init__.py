@@ -1,0 +1,7 @@
+"""Fakes and conformance suites, shipped: what PolyLoop's own tests stand on, others may stand on too."""
+
+from polyloop.clock import ManualClock
+
+from .fakes import ScriptedActions, ScriptedModel, Toolset, said
+
+__all__ = ["ManualClock", "ScriptedActions", "ScriptedModel", "Toolset", "said"]
