@@ -7,11 +7,13 @@ from typing import Final
 import typer
 
 from . import approvals, runs
+from .demo import demo
 from .frame import LangOption, StoreOption, TenantOption
 
 app: Final = typer.Typer(name="polyloop", no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False)
 
 COMMANDS: Final = {
+    "demo": demo,
     "run": runs.run, "resume": runs.resume, "cancel": runs.cancel, "settle": runs.settle, "abandon": runs.abandon, "fork": runs.fork,
     "runs": runs.runs_, "show": runs.show, "log": runs.log, "verify": runs.verify, "export": runs.export, "tools": runs.tools,
     "schema": runs.schema,

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final, cast
 
 import typer
 
-from polyloop.app.export import FORMATS, chain, page
+from polyloop.app.export import FORMATS, chain, land
 from polyloop.app.request_file import load
 from polyloop.app.runs import SETTLE_DECISIONS, Runs
 from polyloop.app.store import open_runs
@@ -346,7 +346,7 @@ def export(
             read = await runs.read(run_id)
         data = chain(read.sealed) if format_ == "chain" else "".join(map(canonical_line, materialise(read.sealed, read.look))).encode()
         if out is not None:
-            page(out, data)
+            land(out, data)
         return data
 
     data = carry_out(place, work)

@@ -47,6 +47,32 @@ SENTENCES: Final[dict[str, tuple[str, str]]] = {
     "settle.done": ("已记录，继续运行后生效。", "Recorded; it takes effect when the run goes on."),
     "approval.decided": ("已记录：{decision}。", "Recorded: {decision}."),
     "approval.none": ("没有等待批准的操作。", "Nothing waits for approval."),
+    "demo.begin": (
+        "一个代理要往账本里写三条记录。运行 {run} 开始，在它自己的进程里。",
+        "An agent is to write three entries into a ledger. Run {run} starts in a process of its own.",
+    ),
+    "demo.killed": (
+        "第二条已经写进文件、结果还没记入日志时，进程 {pid} 被 SIGKILL 杀死（退出状态 {status}）。",
+        "With the second entry in the file and its result not yet in the log, process {pid} is killed (wait status {status}).",
+    ),
+    "demo.tail": (
+        "日志停在 {kind}：有意图，没有结果。现在由另一个进程继续。",
+        "The log ends with {kind}: an intent without a result. Another process now goes on.",
+    ),
+    "demo.replay": (
+        "恢复：第 {of} 条意图按 {policy} 处理——先去账本里按键查，查到了，不再写一遍。",
+        "Recovery: intent {of} is handled by policy {policy}: the ledger is asked by key, the entry is there, nothing is written again.",
+    ),
+    "demo.step": ("  #{seq:<3} {tool:<14} {outcome:<14} 修复：{repairs}", "  #{seq:<3} {tool:<14} {outcome:<14} repairs: {repairs}"),
+    "demo.ended": ("结束：{reason}。账本 {entries} 条，互不重复 {unique} 条。", "Ended: {reason}. The ledger holds {entries} entries, {unique} distinct."),
+    "demo.verified": (
+        "校验：{records} 条记录，哈希链完整，到 {head}。",
+        "Verified: {records} records, the hash chain is whole up to {head}.",
+    ),
+    "demo.look": (
+        "去看：{folder} 里的 ledger.txt；cd 过去运行 polyloop show {run} --store runs.db，或 polyloop log {run} --jsonl --store runs.db",
+        "Look at ledger.txt in {folder}; there, run: polyloop show {run} --store runs.db, or polyloop log {run} --jsonl --store runs.db",
+    ),
     "exported": ("已写入 {path}。", "Written to {path}."),
 }
 

@@ -1,0 +1,62 @@
+"""This project's kernel, through its public Python surface. variants: none (SQLite store, as shipped)."""
+
+from .base import *
+
+import asyncio
+import json
+
+import polyloop
+from polyloop.kernel.records import Part
+from polyloop.kernel.seams import Outcome, Reply
+
+
+class _Model:
+    """The scripted model of the work; run ids are the meter's."""
+
+    def __init__(self, meter):
+        self.m = meter
+
+    async def call(self, request):
+        run = request.binding["run"]
+        text, final = self.m.model(request.reply_no - 1, run)
+        if final:
+            text = json.dumps({"reflection": "", "plan": "", "action": {"tool": "finish", "args": {"text": text}}})
+        return Reply(text=text)
+
+
+class Peer(Base):
+    def __init__(self, dir, sc, m, var):
+        self.dir, self.sc, self.m = dir, sc, m
+        meter = m
+
+        @polyloop.tool(effect="read", kind="async", result_limit=1 << 20)
+        async def observe(i: int, token: str, run: polyloop.ToolContext) -> str:
+            """Look at step i."""
+            return meter.tool(i, run.run_id)
+
+        @polyloop.tool(effect="read", kind="async", completes=True)
+        async def finish(text: str) -> str:
+            """The final result."""
+            return text
+
+        self.tools = polyloop.Registry([observe, finish])
+        self.model = _Model(m)
+
+    def request(self, run):
+        n = self.sc.n + 2
+        segments = (polyloop.Segment("task", text="observe until done"),)
+        return polyloop.Request(run, polyloop.Agent("bench"), polyloop.Budget(n, n), segments, {"run": run})
+
+    async def _one(self, store, run):
+        result = await polyloop.run(self.request(run), store=store, model=self.model, tools=self.tools)
+        return json.dumps(result.result)
+
+    async def run(self, run):
+        async with polyloop.open_store(os.path.join(self.dir, "k.db")) as store:
+            return await self._one(store, run)
+
+    resume = run
+
+    async def run_many(self, runs):
+        async with polyloop.open_store(os.path.join(self.dir, "k.db")) as store:
+            return await asyncio.gather(*(self._one(store, r) for r in runs))
