@@ -220,7 +220,7 @@ def _step(s: State, at: int, rec: r.Step) -> State:
     call = s.call(rec.call)
     _need(s.reply and (call is None or call.phase == "settled"), s, "step of an unsettled action")
     _need(rec.iteration == s.counters.iterations, s, "step of another iteration")
-    scoring = bool(rec.rejection and rec.rejection.signature)
+    scored = rec.rejection.signature if rec.rejection and not (s.scored or s.iteration_valid) else ""
     done = replace(call, phase="stepped") if call else Call(rec.call, "stepped")
     s = _put(s, done)
     s = replace(
@@ -229,10 +229,10 @@ def _step(s: State, at: int, rec: r.Step) -> State:
         counters=rec.counters,
         working_ms=s.working_ms + rec.timings.total,
         argument_failures=_argument_failures(s, rec),
-        signature=rec.rejection.signature if rec.rejection and scoring and not (s.scored or s.iteration_valid) else ("" if rec.valid else s.signature),
-        scored=s.scored or scoring,
+        signature=scored or ("" if rec.valid else s.signature),
+        scored=s.scored or bool(scored),
         iteration_valid=s.iteration_valid or rec.valid,
-        last_effect=effect_signature(done) if rec.valid else s.last_effect,
+        last_effect=effect_signature(s, done) if rec.valid else s.last_effect,
         end=s.end or _end_of(s, rec, call),
     )
     return _close(s, rec) if len(s.steps) == rec.calls else s
@@ -244,11 +244,14 @@ def _argument_failures(s: State, rec: r.Step) -> dict[str, int]:
     return {**s.argument_failures, rec.tool: s.argument_failures.get(rec.tool, 0) + 1} if counted else s.argument_failures
 
 
-def effect_signature(call: Call) -> str:
+def effect_signature(s: State, call: Call) -> str:
     """What makes two executed actions the same: tool, key-free arguments, observation."""
     if call.intent is None or call.result is None:
         return ""
-    return sha256(canonical([call.intent.tool, call.intent.args, call.intent.args_text, call.result.observation]))
+    intent, reply = call.intent, cast(r.ModelResult, s.reply)
+    unrepaired = reply.tool_calls[call.index].arguments if call.index < len(reply.tool_calls) else reply.text
+    args = intent.args if intent.args is not None else intent.args_text or unrepaired
+    return sha256(canonical([intent.tool, args, call.result.observation]))
 
 
 def _end_of(s: State, rec: r.Step, call: Call | None) -> End | None:
@@ -297,11 +300,11 @@ def _extend(s: State) -> State:
 
 def told(step: r.Step, call: Call | None) -> tuple[r.Part, ...]:
     """What the model is told about a settled decision: a first line with the outcome, then the observation."""
+    observation = call.result.observation if call and call.result else ()
     if step.rejection is not None:
-        return (r.Part(text=f"[rejected: {step.rejection.code}] {step.rejection.message}"),)
+        return (r.Part(text=f"[rejected: {step.rejection.code}] {step.rejection.message}\n"), *observation)
     head = f"[{step.tool}: {step.outcome}]" if step.tool else f"[{step.outcome}]"
     note = f" {UNKNOWN_NOTE}" if step.outcome == "unknown" else ""
-    observation = call.result.observation if call and call.result else ()
     return (r.Part(text=f"{head}{note}\n"), *observation)
 
 

@@ -97,7 +97,8 @@ async def conclude(run: Driver, command: d.Conclude) -> None:
     elif resolved.decision == "finished" or deferred.dispatched and deferred.awaited != "settle":
         await ask_service(run, call, resolved.decision)
     else:
-        run.emit(r.ActionResult(call.index, "not_executed", code=resolved.decision))
+        why = () if resolved.evidence is None else (r.Part(text=run.hold(canonical(resolved.evidence).decode())),)
+        run.emit(r.ActionResult(call.index, "not_executed", why, code=resolved.decision))
 
 
 async def ask_service(run: Driver, call: Call, decision: str) -> None:

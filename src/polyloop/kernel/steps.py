@@ -22,9 +22,9 @@ TIER_BY_CODE: Final[dict[str, str]] = {
     "tool_exhausted": "D",
     "not_executed": "H",
 }
-#: What the model is told when a wait ended without execution, by the code of the result.
+#: Rejection and message for a result "not_executed", by its code. The codes of TIER_BY_CODE stand for themselves.
 REFUSALS: Final[dict[str, tuple[str, str]]] = {
-    "denied": ("denied", "A person refused this action. It was not executed."),
+    **{code: (code, "The action was refused. It was not executed.") for code in TIER_BY_CODE},
     "expired": ("denied", "Nobody approved this action in time. It was not executed."),
     "withdrawn": ("not_executed", "The action was withdrawn before it was executed."),
 }
@@ -64,24 +64,22 @@ def _rejection(s: State, decision: Decided, call: Call | None, skip: str) -> Rej
         if call.result.status != "not_executed":
             return None
         code, message = REFUSALS.get(call.result.code, ("not_executed", "The action was not executed."))
-        return Rejection(code, message, "" if code == "not_executed" else _signature(code, decision))
+        return Rejection(code, message, _signature(s, code, decision))
     if skip:
         return Rejection("not_executed", f"Not executed: {skip}.", "")
     if withdrawn(s, decision) and (isinstance(decision, Act) or decision.code.startswith("args_")):
         message = f"{decision.tool} was withdrawn after too many calls with wrong arguments. Do without it."
-        return Rejection("tool_exhausted", message, _signature("tool_exhausted", decision))
+        return Rejection("tool_exhausted", message, _signature(s, "tool_exhausted", decision))
     if isinstance(decision, Act):
         raise AssertionError("an action without a result has no step")
-    return Rejection(decision.code, decision.message, "" if _counts_apart(s, decision) else _signature(decision.code, decision))
+    return Rejection(decision.code, decision.message, _signature(s, decision.code, decision))
 
 
-def _counts_apart(s: State, decision: Reject) -> bool:
-    """Argument failures of a tool with its own limit do not feed the stall guard."""
+def _signature(s: State, code: str, decision: Act | Reject) -> str:
+    """What the stall guard compares; "" = it does not look: argument failures of a tool with its own limit are counted apart."""
     tool = s.tool(decision.tool)
-    return bool(tool and tool.max_argument_failures and decision.code.startswith("args_"))
-
-
-def _signature(code: str, decision: Act | Reject) -> str:
+    if code == "not_executed" or (tool and tool.max_argument_failures and code.startswith("args_")):
+        return ""
     if isinstance(decision, Act):
         subject: object = decision.args
     else:
@@ -130,4 +128,4 @@ def _warned(s: State, rejection: Rejection, counters: Counters) -> Rejection:
 
 def _repeats(s: State, call: Call) -> bool:
     tool = s.tool(call.intent.tool) if call.intent else None
-    return bool(tool and not tool.pollable and s.last_effect and effect_signature(call) == s.last_effect)
+    return bool(tool and not tool.pollable and s.last_effect and effect_signature(s, call) == s.last_effect)
