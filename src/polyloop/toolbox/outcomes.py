@@ -21,7 +21,7 @@ import msgspec
 from msgspec.structs import replace
 
 from ..contract.problem import ProblemError
-from ..kernel.objects import Json, ToolSpec
+from ..kernel.objects import ToolSpec
 from ..kernel.records import Part, text_bytes
 from ..kernel.seams import Deferred, NotStarted, Outcome, Pending, Settled, Unknown
 from ..kernel.snapshot import is_json
@@ -36,9 +36,9 @@ TYPES: Final[dict[str, type[Settled | Deferred]]] = {t.__name__: t for t in _DAT
 
 def returned(value: object, spec: ToolSpec) -> Outcome | Deferred:
     """The outcome of a call that came back with `value`; an Outcome or Deferred of its own passes, checked and capped."""
-    if isinstance(value, Deferred):
+    if type(value) is Deferred:  # by type: isinstance would ask a foreign object what it is
         return _typed(value, spec) if spec.defers else _broken(spec, "undeclared_deferral", "It waits, but is not declared to (defers).")
-    if isinstance(value, Outcome):
+    if type(value) is Outcome:
         return _typed(value, spec)
     parts = _parts(value, spec.result_limit)
     if parts is not None:
@@ -49,10 +49,10 @@ def returned(value: object, spec: ToolSpec) -> Outcome | Deferred:
 
 def settled(value: object, spec: ToolSpec) -> Settled:
     """What a tool's settle function said: plain data = it succeeded, None or anything unusable = Unknown."""
-    if value is None or isinstance(value, Deferred):
+    if value is None or type(value) is Deferred:
         return Unknown()
-    if isinstance(value, NotStarted | Pending | Unknown):
-        return value
+    if type(value) in (NotStarted, Pending, Unknown):
+        return cast(Settled, value)
     outcome = returned(value, spec)
     return Unknown() if isinstance(outcome, Deferred) or outcome.code == "unserialisable" else outcome
 
@@ -109,11 +109,11 @@ def _cut(part: Part, text: str, limit: int) -> Part:
 
 
 def _parts(value: object, limit: int) -> tuple[Part, ...] | None:
-    if isinstance(value, bytes | bytearray | memoryview):
-        return _byte_parts(bytes(cast(bytes, value)), limit)
-    if isinstance(value, str):
-        return (Part(text=value),)
     try:
+        if isinstance(value, bytes | bytearray | memoryview):
+            return _byte_parts(bytes(cast(bytes, value)), limit)
+        if isinstance(value, str):
+            return (Part(text=value),)
         plain = value if is_json(value) else _listed(msgspec.to_builtins(value))
         return (Part(text=json.dumps(plain, ensure_ascii=False, separators=(",", ":"))),) if is_json(plain) else None
     except Exception:
@@ -157,8 +157,10 @@ def _broken(spec: ToolSpec, code: str, text: str) -> Outcome:
 
 
 def _problem_text(error: ProblemError) -> str:
-    body: dict[str, Json] = {"error": error.problem.as_json()}
-    return json.dumps(body, ensure_ascii=False, default=str)
+    try:
+        return json.dumps({"error": error.problem.as_json()}, ensure_ascii=False)
+    except Exception:  # its details are no plain data
+        return f"{error.problem.kind}: {error.problem.message}"
 
 
 def _words(error: BaseException) -> str:

@@ -28,6 +28,7 @@ _PLAIN: Final[dict[Any, Schema]] = {
     Any: {}, str: {"type": "string"}, int: {"type": "integer"}, float: {"type": "number"}, bool: {"type": "boolean"},
     None: {"type": "null"}, type(None): {"type": "null"}, list: {"type": "array"}, dict: {"type": "object"},
 }  # fmt: skip
+_QUALIFIED: Final[dict[Any, bool]] = {typing.Required: True, typing.NotRequired: False}
 _TAKES_ONE: Final = "give it by name: *args, **kwargs and positional-only parameters have no place in JSON"
 
 
@@ -146,7 +147,8 @@ def _schema(annotation: Any, inside: tuple[Any, ...]) -> Schema:
 def _fields(annotation: Any) -> dict[str, tuple[Any, bool]] | None:
     """Field name -> (annotation, required) of an object type; None for anything else."""
     if typing.is_typeddict(annotation):
-        return {n: (a, n in annotation.__required_keys__) for n, a in typing.get_type_hints(annotation, include_extras=True).items()}
+        hints = typing.get_type_hints(annotation, include_extras=True)  # text annotations hide NotRequired from the class itself
+        return {n: (a, _QUALIFIED.get(typing.get_origin(a), n in annotation.__required_keys__)) for n, a in hints.items()}
     if dataclasses.is_dataclass(annotation) and isinstance(annotation, type):
         hints = typing.get_type_hints(annotation, include_extras=True)
         missing = dataclasses.MISSING
