@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, cast
@@ -29,7 +29,7 @@ ToolsGiven = Registry | Sequence[Callable[..., Any]]
 
 
 @asynccontextmanager
-async def open_store(where: str | Path = ".polyloop/runs.db", tenant: str = "local") -> AsyncIterator[Runs]:
+async def open_store(where: str | Path = ".polyloop/runs.db", tenant: str = "local") -> AsyncGenerator[Runs]:
     """Open a store and hold runs in it: `async with open_store("runs.db") as store`. Raises ProblemError."""
     async with open_runs(str(where), tenant) as runs, runs.holding():
         yield runs

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
-from polyloop.contract.problem import problem
 from polyloop.kernel.records import canonical
 from polyloop.kernel.seams import Sealed
 
@@ -28,3 +26,11 @@ def _line(s: Sealed) -> dict[str, Any]:
         "prev": s.prev, "seq": s.seq, "kind": s.kind, "at": s.at, "fence": s.fence, "salt": s.salt, "body": body,
         "body_digest": s.body_digest, "hash": s.hash,
     }  # fmt: skip
+
+
+def land(out: Path, data: bytes) -> None:
+    """Write a new file for a person, whole or not at all; never over an existing one. Raises ProblemError."""
+    from polyloop.files import Root
+
+    with Root(out.parent) as folder:
+        folder.write_atomic(out.name, data, if_absent=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Final, cast
@@ -56,7 +56,7 @@ class Read(Struct, frozen=True):
 
 
 @contextmanager
-def typed(operation: str) -> Iterator[None]:
+def typed(operation: str) -> Generator[None]:
     """Kernel and store exceptions as the one typed error people and programs see."""
     try:
         yield
@@ -91,7 +91,7 @@ class Runs:
         self.driving: set[Driver] = set()
 
     @asynccontextmanager
-    async def holding(self) -> AsyncIterator[None]:
+    async def holding(self) -> AsyncGenerator[None]:
         """Be a holder: heartbeat, watcher, tool processes; all are gone afterwards."""
         holding = Holding(self.log, lambda: [g for w in self._wirings for g in w.groups()])
         with typed("run"):
@@ -109,9 +109,7 @@ class Runs:
             raise AssertionError("a run needs `async with runs.holding()`")
         self._wirings.append(wiring)
         log = cast(k.Log, AuditLog(self.log, audit_to)) if audit_to else self.log
-        return Seams(
-            log, wiring.model, wiring.interpreter, wiring.tools, wiring.actions, self.clock, salt, self._holder, wiring.sinks, self.grace_s
-        )
+        return Seams(log, wiring.model, wiring.interpreter, wiring.tools, wiring.actions, self.clock, salt, self._holder, wiring.sinks, self.grace_s)
 
     def _watch(self, driver: Driver) -> None:
         self.driving.add(driver)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Final
 
@@ -16,7 +16,7 @@ NAME_CHARS: Final = 200
 
 
 @asynccontextmanager
-async def open_runs(store: str, tenant: str) -> AsyncIterator[Runs]:
+async def open_runs(store: str, tenant: str) -> AsyncGenerator[Runs]:
     """The runs of a tenant in a store: a path, or `sqlite:PATH`. Raises ProblemError (validation, corrupt_store, ...)."""
     if not tenant or len(tenant) > NAME_CHARS or not tenant.isprintable():
         raise problem("validation", f"a tenant is 1 to {NAME_CHARS} printable characters, not {tenant!r}", stage="arguments")

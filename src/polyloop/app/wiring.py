@@ -16,13 +16,24 @@ from polyloop.kernel import records as r
 from polyloop.kernel.json_text import JsonText
 from polyloop.kernel.objects import Json, Request, ToolSpec
 from polyloop.kernel.seams import (
-    Action, Actions, Deferred, Interpreter, Model, ModelCallFailed, ModelRequest, Outcome, Reply, Settled, Sink, Tools, Unknown,
+    Action,
+    Actions,
+    Deferred,
+    Interpreter,
+    Model,
+    ModelCallFailed,
+    ModelRequest,
+    Outcome,
+    Reply,
+    Settled,
+    Sink,
+    Tools,
+    Unknown,
 )  # fmt: skip
 from polyloop.toolbox.actions import ToolActions
 from polyloop.toolbox.permission import Mode, Permitted
 from polyloop.toolbox.registry import Registry, Tool
 from polyloop.toolbox.submit import Submit
-from polyloop.workspace import Workspace, workspace_tools
 
 from .request_file import Plan, read_bytes
 
@@ -76,6 +87,8 @@ def catalogue(workspace: str | None) -> dict[str, Tool]:
     """Tools by name that a request may ask for: what this build ships."""
     tools: dict[str, Tool] = {"submit": Submit()}
     if workspace is not None:
+        from polyloop.workspace import Workspace, workspace_tools
+
         tools |= workspace_tools(Workspace(workspace))
     return tools
 
@@ -83,6 +96,11 @@ def catalogue(workspace: str | None) -> dict[str, Tool]:
 def wire(plan: Plan, sinks: Sequence[Sink] = ()) -> Wiring:
     """Wire a plan. Raises ProblemError(validation) for an unknown model source, tool or protocol."""
     return rewire(request_for(plan), sinks)
+
+
+def catalogue_specs() -> list[ToolSpec]:
+    """The specs of all shipped tools, workspace tools included."""
+    return list(Registry(catalogue(".").values()).specs.values())
 
 
 def rewire(request: Request, sinks: Sequence[Sink] = ()) -> Wiring:

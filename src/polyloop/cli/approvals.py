@@ -12,7 +12,7 @@ from polyloop.app.store import open_runs
 from polyloop.kernel.records import canonical
 from polyloop.words.catalog import say
 
-from .frame import JsonOption, LangOption, Place, StoreOption, TenantOption, carry_out
+from .frame import Place, carry_out, placed
 
 app: Final = typer.Typer(no_args_is_help=True, help="Approvals: what waits for a person's yes or no.")
 IdArgument = Annotated[str, typer.Argument(metavar="ID", help="Approval id.")]
@@ -31,11 +31,9 @@ def _print(place: Place, a: Approval) -> None:
 
 
 @app.command("list")
-def list_(
-    ctx: typer.Context, store: StoreOption = None, tenant: TenantOption = None, lang: LangOption = None, as_json: JsonOption = False
-) -> None:
+@placed
+def list_(place: Place) -> None:
     """Everything that waits for approval."""
-    place = Place(ctx, store, tenant, lang, as_json)
 
     async def work() -> list[Approval]:
         async with open_runs(place.store, place.tenant) as runs:
@@ -50,16 +48,12 @@ def list_(
 
 
 @app.command()
+@placed
 def show(
-    ctx: typer.Context,
+    place: Place,
     approval_id: IdArgument,
-    store: StoreOption = None,
-    tenant: TenantOption = None,
-    lang: LangOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """One approval: exactly what would be done."""
-    place = Place(ctx, store, tenant, lang, as_json)
 
     async def work() -> Approval:
         async with open_runs(place.store, place.tenant) as runs:
@@ -69,30 +63,24 @@ def show(
 
 
 @app.command()
+@placed
 def approve(
-    ctx: typer.Context,
+    place: Place,
     approval_id: IdArgument,
-    store: StoreOption = None,
-    tenant: TenantOption = None,
-    lang: LangOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Allow exactly this action, once. It is carried out when the run goes on."""
-    _decide(Place(ctx, store, tenant, lang, as_json), approval_id, "approved", "")
+    _decide(place, approval_id, "approved", "")
 
 
 @app.command()
+@placed
 def reject(
-    ctx: typer.Context,
+    place: Place,
     approval_id: IdArgument,
     reason: ReasonOption = "",
-    store: StoreOption = None,
-    tenant: TenantOption = None,
-    lang: LangOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Refuse this action. The model is told."""
-    _decide(Place(ctx, store, tenant, lang, as_json), approval_id, "denied", reason)
+    _decide(place, approval_id, "denied", reason)
 
 
 def _decide(place: Place, approval_id: str, decision: str, reason: str) -> None:

@@ -18,7 +18,7 @@ import typer
 from polyloop.contract.problem import problem
 from polyloop.words.catalog import say
 
-from .frame import JsonOption, LangOption, Place, StoreOption, TenantOption, carry_out
+from .frame import Place, carry_out
 
 FILES: Final = ("request.toml", "replies.jsonl", "ledger_tools.py")
 #: Seconds to wait for the write that is to be interrupted.
@@ -26,15 +26,10 @@ PATIENCE_S: Final = 60.0
 
 
 def demo(
-    ctx: typer.Context,
+    place: Place,
     folder: Annotated[Path, typer.Option("--dir", help="Folder to work in.")] = Path("polyloop-demo"),
-    store: StoreOption = None,
-    tenant: TenantOption = None,
-    lang: LangOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """A run killed with SIGKILL in the middle of a write, resumed, verified. Offline, in seconds."""
-    place = Place(ctx, store, tenant, lang, as_json)
 
     async def work() -> dict[str, Any]:
         return story(place, folder.resolve())

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import functools
+import inspect
 import json
 import os
 import sys
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Annotated, Any, Final, NoReturn, TypeVar, cast
+from typing import Annotated, Any, Final, NoReturn, TypeVar, cast, get_type_hints
 
 import typer
 
-from polyloop.contract.problem import ProblemError, problem
+from polyloop.contract.problem import ProblemError
 from polyloop.kernel.objects import RunResult
 from polyloop.words.catalog import Lang
 
@@ -32,7 +34,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object on std
 class Place:
     """Where a command works: the options given before the subcommand, those after it, then the environment."""
 
-    def __init__(self, ctx: typer.Context, store: str | None, tenant: str | None, lang: str | None, as_json: bool) -> None:
+    def __init__(self, ctx: typer.Context, store: str | None, tenant: str | None, lang: str | None, *, as_json: bool) -> None:
         before = cast("dict[str, str | None]", ctx.find_root().obj or {})
         home = os.environ.get("POLYLOOP_HOME") or ".polyloop"
         self.store = store or before.get("store") or os.environ.get("POLYLOOP_STORE") or str(Path(home) / "runs.db")
@@ -43,6 +45,26 @@ class Place:
 
     def print_json(self, value: object) -> None:
         sys.stdout.write(json.dumps(value, ensure_ascii=False) + "\n")
+
+
+def placed(command: Callable[..., None]) -> Callable[..., None]:
+    """Make a command of a function `(place, ...)`: it gets the options all commands share, in front of them a Place."""
+    own = list(inspect.signature(command).parameters.values())[1:]
+    shared = {"store": StoreOption, "tenant": TenantOption, "lang": LangOption, "as_json": JsonOption}
+
+    @functools.wraps(command)
+    def run(ctx: typer.Context, **given: Any) -> None:
+        common = {name: given.pop(name) for name in shared}
+        command(Place(ctx, **common), **given)
+
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    first = inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
+    last = [inspect.Parameter(name, keyword, default=False if name == "as_json" else None, annotation=kind) for name, kind in shared.items()]
+    hints = get_type_hints(command, include_extras=True)
+    parameters = [first, *(p.replace(kind=keyword, annotation=hints[p.name]) for p in own), *last]
+    run.__dict__["__signature__"] = inspect.Signature(parameters)
+    run.__annotations__ = {p.name: p.annotation for p in parameters}
+    return run
 
 
 def fail(place: Place, error: ProblemError) -> NoReturn:
@@ -99,13 +121,3 @@ def command_line(place: Place, *words: str) -> str:
     if place.tenant != "local":
         out += ["--tenant", place.tenant]
     return " ".join(out)
-
-
-def one_of(name: str, value: str, allowed: tuple[str, ...]) -> str:
-    if value not in allowed:
-        raise problem("validation", f"{name} must be one of {', '.join(allowed)}, not {value!r}", stage="arguments")
-    return value
-
-
-async def finished(awaitable: Awaitable[T]) -> T:
-    return await awaitable

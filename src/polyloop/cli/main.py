@@ -8,7 +8,7 @@ import typer
 
 from . import approvals, runs
 from .demo import demo
-from .frame import LangOption, StoreOption, TenantOption
+from .frame import LangOption, StoreOption, TenantOption, placed
 
 app: Final = typer.Typer(name="polyloop", no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False)
 
@@ -20,7 +20,7 @@ COMMANDS: Final = {
 }  # fmt: skip
 
 for _name, _command in COMMANDS.items():
-    app.command(_name)(_command)
+    app.command(_name)(placed(_command))
 app.add_typer(approvals.app, name="approvals")
 
 

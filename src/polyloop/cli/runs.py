@@ -23,7 +23,7 @@ from polyloop.kernel.records import canonical
 from polyloop.kernel.view import materialise
 from polyloop.words.catalog import say
 
-from .frame import JsonOption, LangOption, Place, StoreOption, TenantOption, carry_out, command_line, exit_code, run_json
+from .frame import Place, carry_out, command_line, exit_code, run_json
 from .live import progress
 from .timeline import print_timeline
 
@@ -85,20 +85,15 @@ def outcome_lines(place: Place, result: RunResult, code: int) -> list[str]:
 
 
 def run(
-    ctx: typer.Context,
+    place: Place,
     request: Annotated[Path, typer.Argument(metavar="REQUEST.toml", help="The request file.")],
     model: Annotated[str | None, typer.Option("--model", help="Model source, if the file names none.")] = None,
     max_steps: Annotated[int | None, typer.Option("--max-steps", help="budget.max_valid_steps, if the file has none.")] = None,
     max_iterations: Annotated[int | None, typer.Option("--max-iterations", help="budget.max_iterations, if the file has none.")] = None,
     run_id: Annotated[str | None, typer.Option("--run-id", help="run_id, if the file has none.")] = None,
     audit_to: AuditOption = None,
-    store: StoreOption = None,
-    tenant: TenantOption = None,
-    lang: LangOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Run a request; the same command resumes it, or prints its result once it has ended."""
-    place = Place(ctx, store, tenant, lang, as_json)
 
     async def work(runs: Runs) -> RunResult:
         plan = load(request, {"model": model, "max_steps": max_steps, "max_iterations": max_iterations, "run_id": run_id})
@@ -121,18 +116,15 @@ async def forked(runs: Runs, fork_of: str, request: Any) -> Any:
 
 
 def resume(
-    ctx: typer.Context,
+    place: Place,
     run_id: RunArgument,
     request: Annotated[Path | None, typer.Option("--request", help="Compare against this request file.")] = None,
-    accept: Annotated[list[str] | None, typer.Option("--accept", help="Accept a difference at this path (description, timeout_s, result_limit).")] = None,
+    accept: Annotated[
+        list[str] | None, typer.Option("--accept", help="Accept a difference at this path (description, timeout_s, result_limit).")
+    ] = None,
     audit_to: AuditOption = None,
-    store: StoreOption = None,
-    tenant: TenantOption = None,
-    lang: LangOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Go on with a run. Without --request it is rebuilt from the log and its tools are found again."""
-    place = Place(ctx, store, tenant, lang, as_json)
 
     async def work(runs: Runs) -> RunResult:
         if request is None:
@@ -146,59 +138,39 @@ def resume(
 
 
 def cancel(
-    ctx: typer.Context,
+    place: Place,
     run_id: RunArgument,
     reason: Annotated[str, typer.Option("--reason", help="Kept in the log.")] = "",
-    store: StoreOption = None,
-    tenant: TenantOption = None,
-    lang: LangOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """End a run for good. A run in other hands is told to; one without an owner is ended here."""
-    place = Place(ctx, store, tenant, lang, as_json)
     _drive(place, lambda runs: runs.cancel(run_id, reason, PERSON, rewire))
 
 
 def abandon(
-    ctx: typer.Context,
+    place: Place,
     run_id: RunArgument,
-    store: StoreOption = None,
-    tenant: TenantOption = None,
-    lang: LangOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Close an interrupted or waiting run that nobody will go on with."""
-    place = Place(ctx, store, tenant, lang, as_json)
     _drive(place, lambda runs: runs.abandon(run_id, PERSON))
 
 
 def fork(
-    ctx: typer.Context,
+    place: Place,
     run_id: RunArgument,
     at: Annotated[int, typer.Option("--at", help="Sequence number of the step to continue from.")],
     new_id: Annotated[str, typer.Option("--run-id", help="Id of the new run.")],
-    store: StoreOption = None,
-    tenant: TenantOption = None,
-    lang: LangOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Start a new run from the history of another."""
-    place = Place(ctx, store, tenant, lang, as_json)
     _drive(place, lambda runs: runs.fork(run_id, at, new_id, lambda asked: rewire(asked, progress(place))))
 
 
 def settle(
-    ctx: typer.Context,
+    place: Place,
     run_id: RunArgument,
     call: Annotated[int, typer.Option("--call", help="Index of the call in its reply (0 for the first).")],
     as_: Annotated[str, typer.Option("--as", help="done, not-done or retry.")],
-    store: StoreOption = None,
-    tenant: TenantOption = None,
-    lang: LangOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Say what became of an action whose outcome only a person can find out."""
-    place = Place(ctx, store, tenant, lang, as_json)
 
     async def work() -> None:
         if as_ not in SETTLE_DECISIONS:
@@ -214,16 +186,11 @@ def settle(
 
 
 def runs_(
-    ctx: typer.Context,
+    place: Place,
     continuation: Annotated[str, typer.Option("--continuation", help="Where the previous page stopped.")] = "",
     limit: Annotated[int, typer.Option("--limit", min=1, max=200, help="Runs on a page.")] = 50,
-    store: StoreOption = None,
-    tenant: TenantOption = None,
-    lang: LangOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """List runs, newest first."""
-    place = Place(ctx, store, tenant, lang, as_json)
 
     async def work() -> tuple[list[dict[str, Any]], bool]:
         async with open_runs(place.store, place.tenant) as runs:
@@ -244,15 +211,10 @@ def runs_(
 
 
 def show(
-    ctx: typer.Context,
+    place: Place,
     run_id: RunArgument,
-    store: StoreOption = None,
-    tenant: TenantOption = None,
-    lang: LangOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """What a run did: settings, steps, outcome."""
-    place = Place(ctx, store, tenant, lang, as_json)
 
     async def work() -> Any:
         async with open_runs(place.store, place.tenant) as runs:
@@ -267,16 +229,11 @@ def show(
 
 
 def log(
-    ctx: typer.Context,
+    place: Place,
     run_id: RunArgument,
     jsonl: Annotated[bool, typer.Option("--jsonl", help="One record a line.")] = False,
-    store: StoreOption = None,
-    tenant: TenantOption = None,
-    lang: LangOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Print a run's records, texts in full: one JSON object a line, or (--json) one object."""
-    place = Place(ctx, store, tenant, lang, as_json and not jsonl)
 
     async def work() -> list[dict[str, Any]]:
         async with open_runs(place.store, place.tenant) as runs:
@@ -284,7 +241,7 @@ def log(
         return list(materialise(read.sealed, read.look))
 
     records = carry_out(place, work)
-    if place.as_json:
+    if place.as_json and not jsonl:
         place.print_json({"runId": run_id, "records": records})
         return
     for record in records:
@@ -299,16 +256,11 @@ def canonical_line(record: dict[str, Any]) -> str:
 
 
 def verify(
-    ctx: typer.Context,
+    place: Place,
     run_id: RunArgument,
     head: Annotated[str, typer.Option("--head", help="A head hash kept from earlier.")] = "",
-    store: StoreOption = None,
-    tenant: TenantOption = None,
-    lang: LangOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Recompute every hash and rule of a run's log."""
-    place = Place(ctx, store, tenant, lang, as_json)
 
     async def work() -> Any:
         async with open_runs(place.store, place.tenant) as runs:
@@ -319,7 +271,9 @@ def verify(
         found = None if v.problem is None else {"kind": v.problem.kind, "seq": v.problem.seq, "message": v.problem.message}
         place.print_json({"ok": v.ok, "records": v.records, "ended": v.ended, "headHash": v.head_hash, "erased": v.erased, "problem": found})
     else:
-        lines = [say("verify.ok", place.lang, records=v.records) if v.ok else say("verify.bad", place.lang, seq=v.problem.seq, message=v.problem.message)]
+        lines = [
+            say("verify.ok", place.lang, records=v.records) if v.ok else say("verify.bad", place.lang, seq=v.problem.seq, message=v.problem.message)
+        ]
         if v.erased:
             lines.append(say("verify.erased", place.lang, erased=v.erased))
         sys.stdout.write("\n".join([*lines, f"head {v.head_hash}"]) + "\n")
@@ -327,17 +281,12 @@ def verify(
 
 
 def export(
-    ctx: typer.Context,
+    place: Place,
     run_id: RunArgument,
     format_: Annotated[str, typer.Option("--format", help="chain or jsonl.")],
     out: Annotated[Path | None, typer.Option("--out", help="File to write (never over an existing one).")] = None,
-    store: StoreOption = None,
-    tenant: TenantOption = None,
-    lang: LangOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Write a run's log for others to check (chain) or to read (jsonl)."""
-    place = Place(ctx, store, tenant, lang, as_json)
 
     async def work() -> bytes:
         if format_ not in FORMATS:
@@ -359,31 +308,22 @@ def export(
 
 
 def tools(
-    ctx: typer.Context,
-    store: StoreOption = None,
-    tenant: TenantOption = None,
-    lang: LangOption = None,
-    as_json: JsonOption = False,
+    place: Place,
 ) -> None:
     """The tools this build ships."""
-    place = Place(ctx, store, tenant, lang, as_json)
-    rows = [{"name": t.name, "description": t.description, "effect": t.effect, "replay": t.replay, "kind": t.kind, "completes": t.completes} for t in catalogue_specs()]
+    specs = catalogue_specs()
     if place.as_json:
-        place.print_json({"tools": rows})
+        names = ("name", "description", "effect", "replay", "kind", "completes")
+        place.print_json({"tools": [{name: getattr(t, name) for name in names} for t in specs]})
     else:
-        sys.stdout.write("".join(f"{row['name']:<24}{row['effect']:<7}{row['description'].splitlines()[0]}\n" for row in rows))
+        sys.stdout.write("".join(f"{t.name:<24}{t.effect:<7}{t.description.splitlines()[0]}\n" for t in specs))
 
 
 def schema(
-    ctx: typer.Context,
+    place: Place,
     tool: Annotated[str, typer.Argument(metavar="TOOL", help="Name of a shipped tool.")],
-    store: StoreOption = None,
-    tenant: TenantOption = None,
-    lang: LangOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """The argument schema of a tool, as the model sees it and as it is checked."""
-    place = Place(ctx, store, tenant, lang, as_json)
 
     async def work() -> dict[str, Any]:
         for spec in catalogue_specs():

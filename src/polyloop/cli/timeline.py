@@ -22,8 +22,13 @@ def print_timeline(place: Place, result: RunResult, records: list[dict[str, Any]
     c = result.counters
     lines.append(
         say(
-            "run.counts", place.lang, valid=c.valid_steps, max_valid=budget["max_valid_steps"], iterations=c.iterations,
-            max_iterations=budget["max_iterations"], rejections=c.rejections_total,
+            "run.counts",
+            place.lang,
+            valid=c.valid_steps,
+            max_valid=budget["max_valid_steps"],
+            iterations=c.iterations,
+            max_iterations=budget["max_iterations"],
+            rejections=c.rejections_total,
         )  # fmt: skip
     )
     lines += [row for record in records if (row := _row(record))]

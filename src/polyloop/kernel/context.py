@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final, overload
 
 from . import records as r
 from .history import HistoryItem, carried
@@ -30,7 +30,11 @@ class Messages(Sequence[Message]):
     def __len__(self) -> int:
         return len(self._before) + len(self._history) + len(self._after)
 
-    def __getitem__(self, index: Any) -> Any:
+    @overload
+    def __getitem__(self, index: int) -> Message: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Message]: ...
+    def __getitem__(self, index: int | slice) -> Message | list[Message]:
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
         size = len(self)

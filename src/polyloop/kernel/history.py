@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import overload
 
 import msgspec
 from msgspec import Struct
@@ -40,7 +40,11 @@ class History(Sequence[HistoryItem]):
     def __len__(self) -> int:
         return self._size
 
-    def __getitem__(self, index: Any) -> Any:
+    @overload
+    def __getitem__(self, index: int) -> HistoryItem: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[HistoryItem]: ...
+    def __getitem__(self, index: int | slice) -> HistoryItem | list[HistoryItem]:
         if isinstance(index, slice):
             return self._items[: self._size][index]
         if not -self._size <= index < self._size:

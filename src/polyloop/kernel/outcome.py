@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from . import decide as d
 from . import records as r
 from .machine import INTERRUPTED, Call
+from .objects import Json
 from .seams import Action, Decided, Deferred, Outcome
 from .view import args_of
 

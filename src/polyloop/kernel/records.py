@@ -364,7 +364,7 @@ def decode(kind: str, body: bytes) -> Record:
     try:
         return decoder.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return cast(Record, msgspec.convert(json.loads(body), KINDS[kind]))
+        return msgspec.convert(json.loads(body), KINDS[kind])
 
 
 def seal(prev: str, seq: int, at: int, fence: int, salt: str, record: Record) -> Sealed:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, cast
 
 import msgspec
+from msgspec.structs import replace
 
 from . import records as r
 from .machine import State
@@ -132,12 +133,12 @@ def result_value(ended: r.RunEnded, at: Callable[[int], Record], reply_before: C
 def run_result(state: State, run_id: str, scope: str, head_hash: str, live: str, result: Json) -> RunResult:
     """What became of a run. `live` = the state to report when it has neither ended nor waits (running, interrupted)."""
     ended, call = state.ended, state.waiting
-    common = {"run_id": run_id, "scope": scope, "counters": state.counters, "last_seq": state.seq - 1, "head_hash": head_hash}
+    plain = RunResult(run_id, scope, cast(Any, live), state.counters, last_seq=state.seq - 1, head_hash=head_hash)
     if ended is not None:
-        return RunResult(
-            **common, state="ended", reason=ended.reason, detail=ended.detail, completed_by=ended.completed_by, result=result, error=ended.error
+        return replace(
+            plain, state="ended", reason=ended.reason, detail=ended.detail, completed_by=ended.completed_by, result=result, error=ended.error
         )
     if call is not None and call.deferred is not None:
         waiting = Waiting(call.deferred.awaited, call.deferred.token, call.deferred.until)
-        return RunResult(**common, state="waiting", waiting=waiting)
-    return RunResult(**common, state=cast(Any, live))
+        return replace(plain, state="waiting", waiting=waiting)
+    return plain
