@@ -1,12 +1,14 @@
 """One value for everything that can go wrong: what kind, at which stage, had it started, may it be repeated, what to do.
 
-Seed: S0.36-S0.41. Exceptions only carry a `Problem`. Exit codes (interface.md) are derived from the kind here and nowhere else.
+Seed: S0.36-S0.41. Exceptions only carry a `Problem`. Exit codes (interface.md) are derived here and nowhere else.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal, get_args
+from collections.abc import Iterable
+from typing import Any, Final, Literal, TypeGuard, cast, get_args
 
+import msgspec
 from msgspec import Struct, field
 
 Kind = Literal[
@@ -23,9 +25,20 @@ EXIT_BY_KIND: Final[dict[str, int]] = {
     "permission_denied": 6, "authentication_required": 6,
     "revision_conflict": 7, "conflict": 7, "parameter_drift": 7, "owned_elsewhere": 7, "budget_exceeded": 8,
 }  # fmt: skip
+#: The one status without a kind of its own.
+EXIT_RETRYABLE: Final = 11
+
+#: Kinds that go straight to failed (S0.38).
+STRAIGHT: Final = frozenset({"validation", "permission_denied", "authentication_required"})
+#: Answers without a typed body that still are the service's own word. Any other code proves nothing.
+KIND_BY_CODE: Final[dict[int, Kind]] = {
+    400: "validation", 401: "authentication_required", 403: "permission_denied", 422: "validation", 429: "rate_limited",
+}  # fmt: skip
+#: Fields a foreign service may send and we never pass on (S0.41).
+INVENTED: Final = frozenset({"suggestedAction", "nextCommand"})
 
 
-class Problem(Struct, frozen=True):
+class Problem(Struct, frozen=True, rename="camel"):
     """A typed error. `execution_started` None = not known; `retryable` says whether an automatic replay is safe (S0.40)."""
 
     kind: Kind
@@ -40,17 +53,12 @@ class Problem(Struct, frozen=True):
 
     @property
     def exit_code(self) -> int:
-        return EXIT_BY_KIND.get(self.kind, 1)
+        """By status first, then by kind."""
+        return EXIT_RETRYABLE if self.details.get("status") == "retryable" else EXIT_BY_KIND.get(self.kind, 1)
 
     def as_json(self) -> dict[str, Any]:
         """The wire form (camelCase) under the key `error`."""
-        out: dict[str, Any] = {
-            "kind": self.kind, "message": self.message, "operation": self.operation, "stage": self.stage,
-            "executionStarted": self.execution_started, "retryable": self.retryable, "actions": list(self.actions), "details": self.details,
-        }  # fmt: skip
-        if self.retry_after_seconds is not None:
-            out["retryAfterSeconds"] = self.retry_after_seconds
-        return out
+        return as_wire(self)
 
 
 class ProblemError(Exception):
@@ -64,3 +72,69 @@ class ProblemError(Exception):
 def problem(kind: Kind, message: str, **more: Any) -> ProblemError:
     """Make the exception in one line: `raise problem("not_found", "...", operation="run")`."""
     return ProblemError(Problem(kind, message, **more))
+
+
+class FieldProblem(Struct, frozen=True):
+    """What is wrong with one argument. `field` is a path such as `ops[1].patch`; `issue` is from `schema.ISSUES` or named by a rule."""
+
+    field: str
+    issue: str
+    message: str = ""
+
+
+def bad_arguments(problems: Iterable[FieldProblem], **details: Any) -> ProblemError:
+    """All problems at once: `details{field, issue, problems, ...}`, where field and issue are those of the first."""
+    found = [as_wire(p) for p in problems]
+    text = "; ".join(f"{p['field'] or 'arguments'}: {p['message'] or p['issue']}" for p in found)
+    more = {"field": found[0]["field"], "issue": found[0]["issue"], "problems": found, **details}
+    return problem("validation", text, stage="arguments", details=more)
+
+
+def refusal(code: int, body: object = None) -> Problem:
+    """What a service's answer of an error code (HTTP numbers) says, for a transport to hand on.
+
+    Only the service's own typed words `error{kind, executionStarted, retryable, retryAfterSeconds}` prove that execution
+    had not begun (S0.39); a code alone never does.
+    """
+    error = body.get("error") if is_object(body) else None
+    told: dict[str, Any] = error if is_object(error) else {}
+    kind = told["kind"] if told.get("kind") in KINDS else KIND_BY_CODE.get(code, "invalid_response")
+    started = told.get("executionStarted")
+    if not isinstance(started, bool):
+        started = False if kind in STRAIGHT else None
+    wait, details, actions = told.get("retryAfterSeconds"), told.get("details"), told.get("actions")
+    return Problem(
+        kind,
+        str(told.get("message") or f"the service answered {code}"),
+        execution_started=started,
+        retryable=told.get("retryable") is True and started is False,
+        retry_after_seconds=wait if isinstance(wait, int | float) and not isinstance(wait, bool) and 0 <= wait < float("inf") else None,
+        actions=tuple(a for a in cast("list[Any]", actions) if isinstance(a, str)) if isinstance(actions, list) else (),
+        details=without_invented(details) if is_object(details) else {},
+    )
+
+
+def is_object(value: object) -> TypeGuard[dict[str, Any]]:
+    return isinstance(value, dict)
+
+
+def without_invented(value: Any) -> Any:
+    """Plain data from outside, without the fields nobody may invent (S0.41)."""
+    if isinstance(value, dict):
+        return {k: without_invented(v) for k, v in cast("dict[str, Any]", value).items() if k not in INVENTED}
+    if isinstance(value, list):
+        return [without_invented(v) for v in cast("list[Any]", value)]
+    return value
+
+
+def as_wire(value: Struct) -> dict[str, Any]:
+    """The camelCase JSON object of a wire type, as plain lists and dicts."""
+    return cast("dict[str, Any]", _plain(msgspec.to_builtins(value)))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {k: _plain(v) for k, v in cast("dict[str, Any]", value).items()}
+    if isinstance(value, list | tuple):
+        return [_plain(v) for v in cast("list[Any]", value)]
+    return value

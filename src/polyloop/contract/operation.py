@@ -1,0 +1,392 @@
+"""The pipeline every operation runs through, as a sans-IO machine.
+
+Theory of operation. `operate` yields commands (`leaf`), is sent their answers, and returns what the caller gets:
+
+  Recall -> Prepare -> Grants -> FindApproval -> (KeepApproval) -> Intend -> Send... -> Conclude -> (RollBack) -> Settle
+
+A driver answers a command that failed with a `Problem`. An atomic driver opens its transaction before Prepare, commits
+in Settle, and answers Settle with a Problem if that COMMIT failed (`execution_started` False = rollback proved); a network
+driver makes Intend and Settle durable each on its own. No status is written here: steps and proofs go into
+`receipt.derive`, the only maker of receipts, called in this module alone.
+
+Seed: S0.5-S0.25, S0.38-S0.40, S1.3, S1.29, S1.38, S1.43, S1.47-S1.50.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from typing import Any, Final, TypeVar
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from . import leaf
+from .approval import PLAN_TTL_MS, Approval, Plan, at, decide, differences, turn
+from .leaf import Call, Command, Conclusion, Operation, Prepared, Step
+from .ledger import RECONCILED, Entry, on_repeat, reconciled, retry_wait
+from .paging import Listing
+from .problem import FieldProblem, Problem, ProblemError, as_wire, bad_arguments, is_object, problem
+from .receipt import Receipt, StepRecord, StepStatus, Verification, compared, derive, proof_of, step_status
+from .schema import whole
+from .session import MAX_ATTEMPTS, Blocked, Cleared, Missed, Session, permission
+from .snapshot import State, digest, require_current, wrong_kind
+from .spend import Charge, Grant, Quote, balance, refused
+from .task import Ticket, ticket
+
+#: Published under docs/reference/schemas.
+WIRE: Final[dict[str, type[Struct]]] = {"operation.v1": Receipt, "task.v1": Ticket, "list.v1": Listing, "error.v1": Problem}
+#: What fencing an absent step proves.
+ABSENT: Final = Problem("task_failed", "it never began, and now it cannot", execution_started=False, retryable=True)
+
+T = TypeVar("T")
+Answer = Receipt | Ticket | Problem | dict[str, Any]
+#: Yields commands, is sent their answers, returns T.
+Process = Generator[Command, Any, T]
+
+
+def operate(op: Operation, call: Call, session: Session, *, atomic: bool = False) -> Process[Answer]:
+    """Run one call. Returns a receipt (success or not), a ticket, a reading (dict), or the Problem that stopped it before any step."""
+    try:
+        return (yield from _Flow(op, call, session, atomic=atomic).run())
+    except ProblemError as stop:
+        return stop.problem if stop.problem.operation else replace(stop.problem, operation=op.name)
+
+
+def drive(process: Process[T], answer: Callable[[Command], Any]) -> T:
+    """Run a process to its end with a driver that answers at once. A ProblemError of the driver is its answer."""
+    told: Any = None
+    while True:
+        try:
+            command = process.send(told)
+        except StopIteration as end:
+            return end.value
+        try:
+            told = answer(command)
+        except ProblemError as stop:
+            told = stop.problem
+
+
+def reconcile(op: Operation, entry: Entry) -> Process[Entry]:
+    """Ask what became of an operation, and settle what can be told. Never sends; a step found absent is fenced (S0.10, S0.11)."""
+    old = entry.receipt
+    if old and old.status not in RECONCILED:
+        return entry
+    trial = _Trial(op, entry, conclusion=Conclusion(data=old.data, target=old.target or {}) if old else Conclusion())
+    failures = {f.stage: f for f in old.failures or ()} if old else {}
+    for record in old.steps if old else entry.steps:
+        if record.name == "verify" or not ((step := op.step(record.name)).effect or step.awaits or record.status != "not_started"):
+            continue  # the proof speaks for it
+        status, why = record.status, failures.get(record.name)
+        if status == "unknown" or (step.awaits and status != "success"):
+            answer = yield leaf.Find(entry.step_id(record.name), step)
+            if answer is None:
+                status, why = "not_started", ABSENT if step.effect else None
+            elif not isinstance(answer, Problem):
+                status, why = trial.judge(step, answer)
+                trial.replies[record.name] = answer
+        trial.record(StepRecord(record.name, status, record.effect), why)
+    yield from trial.conclude()
+    settled = reconciled(entry, trial.receipt())
+    settled = replace(settled, charge=trial.bill(settled.receipt)) if settled.receipt else settled
+    if settled != entry:
+        yield from _must(leaf.Settle(settled))
+    return settled
+
+
+def _must(command: Command) -> Process[Any]:
+    answer = yield command
+    if isinstance(answer, Problem):
+        raise ProblemError(answer)
+    return answer
+
+
+def _answer(op: Operation, receipt: Receipt) -> Answer:
+    if op.answers == "receipt" or receipt.status != "success":
+        return receipt
+    data = receipt.data
+    return ticket(data["taskId"], data["kind"], data["state"], result=data.get("result"))
+
+
+def _pending(entry: Entry) -> Ticket:
+    return ticket(entry.operation_id, "operation", "running")
+
+
+class _Trial(Struct):
+    """One attempt, as it fills."""
+
+    op: Operation
+    entry: Entry
+    steps: list[StepRecord] = field(default_factory=list[StepRecord])
+    failures: list[Problem] = field(default_factory=list[Problem])
+    proofs: list[Verification] = field(default_factory=list[Verification])
+    replies: dict[str, Any] = field(default_factory=dict[str, Any])
+    conclusion: Conclusion = Conclusion()
+
+    @property
+    def whole(self) -> bool:
+        return all(s.status == "success" for s in self.steps)
+
+    def record(self, step: StepRecord, why: Problem | None = None) -> None:
+        self.steps.append(step)
+        if why:
+            self.failures.append(replace(why, stage=step.name, operation=self.op.name))
+
+    def judge(self, step: Step, answer: Any) -> tuple[StepStatus, Problem | None]:
+        """What an answer proves. Only a reply that keeps its schema, and repeats what it must, confirms an effect."""
+        if isinstance(answer, Problem):
+            return step_status(answer, effect=step.effect), answer
+        if isinstance(answer, Ticket):
+            started = {told.get("taskId") for told in (*self.replies.values(), self.conclusion.data) if is_object(told)}
+            if answer.task_id in started:
+                return self._waited(answer)
+        elif not (step.reply and step.reply.problems(answer)) and step.echo.items() <= (answer.items() if is_object(answer) else set()):
+            return "success", None
+        return "unknown" if step.effect else "failed", Problem("invalid_response", "the reply confirms nothing", execution_started=None)
+
+    def _waited(self, found: Ticket) -> tuple[StepStatus, Problem | None]:
+        if not found.terminal:
+            return "not_started", None
+        self.proofs.append(compared("terminal_state", "succeeded", found.phase))
+        if found.complete:
+            return "success", None
+        return "failed", found.error or Problem("task_failed", f"the task ended {found.state}", execution_started=True)
+
+    def conclude(self) -> Process[None]:
+        """The read-back, and the step `verify` that tells of it."""
+        wanted = self.whole
+        found = yield leaf.Conclude(self.entry, self.replies, wanted)
+        why = found if isinstance(found, Problem) else None
+        if isinstance(found, Conclusion):
+            self.conclusion = replace(found, data={**self.conclusion.data, **found.data})
+            self.proofs += found.proofs
+            if wanted and self.op.output.problems(found.data):
+                why = Problem("invalid_response", "the result does not keep its schema", execution_started=True)
+        if wanted and not why and proof_of(self.op.verify, self.proofs)[0] != "matched":
+            why = Problem("invalid_response", "what was read back does not prove the write", execution_started=True)
+        self.record(StepRecord("verify", "failed" if why and wanted else "success" if wanted else "not_started"), why if wanted else None)
+
+    def unmake(self, status: StepStatus, why: Problem) -> None:
+        """What was done, or may have been, was not, or cannot be told any more: by a rollback, by a commit that failed."""
+        touched = {s.name for s in self.steps if s.effect and s.status in ("success", "unknown")}
+        self.steps = [replace(s, status=status if s.name in touched else "not_started") if s.name in {*touched, "verify"} else s for s in self.steps]
+        kept = [f for f in self.failures if f.stage not in {*touched, "verify"}]
+        self.failures = [*(replace(why, stage=s.name, operation=self.op.name) for s in self.steps if s.name in touched), *kept]
+        self.proofs, self.conclusion = [], Conclusion(target=self.conclusion.target)
+
+    def receipt(self) -> Receipt:
+        end, op = self.conclusion, self.op
+        return derive(
+            op.contract, op.name, self.steps, self.failures, op.verify, self.proofs, {"operationId": self.entry.operation_id, **end.data},
+            warnings=end.warnings, compensation=end.compensation, target=end.target,
+        )  # fmt: skip
+
+    def bill(self, receipt: Receipt) -> Charge | None:
+        """What becomes of the reservation. A ticket keeps it until its task ends."""
+        charge = self.entry.charge
+        if charge is None or (self.op.answers == "ticket" and receipt.status == "success"):
+            return charge
+        if receipt.status == "success":
+            cost = self.conclusion.cost_micro
+            return replace(charge, kind="settle", amount_micro=charge.amount_micro if cost is None else cost)
+        return replace(charge, kind="refund" if receipt.status in ("failed", "retryable") else "uncertain")
+
+
+class _Flow:
+    """One call on its way: first whether it may go on, then doing it."""
+
+    def __init__(self, op: Operation, call: Call, session: Session, *, atomic: bool) -> None:
+        self.op, self.call, self.session, self.atomic = op, call, session, atomic
+
+    def run(self) -> Process[Answer]:
+        op = self.op
+        self.call = call = replace(self.call, arguments=self._arguments())
+        done = self._done(call.continues)
+        entry = Entry(operation_id=call.operation_id, operation=op.name, request=digest([op.name, call.arguments]), key=call.key)
+        if op.effect != "read" and call.key and (known := (yield from _must(leaf.Recall(call.key)))):
+            answer, entry = yield from self._repeat(known, entry.request)
+            if answer:
+                return answer
+        prepared = yield from self._prepare({})
+        if permission(self.session.mode, op.effect, confirm=False, granted=True) == "deny":
+            raise problem("permission_denied", f"{self.session.mode} allows no {op.effect}", stage="permission")
+        if op.based_on:
+            expected: State | None = call.arguments.get(op.based_on)
+            self._refuse(wrong_kind(op.based_on, expected, prepared.current))
+            require_current(op.based_on, expected, prepared.current, prepared.changed)
+        if call.dry_run:
+            plan = {"target": prepared.target, "resolved": prepared.resolved, "steps": [s.name for s in self._remaining(prepared, done)]}
+            return {"contractVersion": op.contract, "operation": op.name, "executed": False, "plan": plan}
+        if op.effect == "read":
+            return (yield from self._read(entry))
+        prepared, approval, source = yield from self._leave(prepared, entry)
+        steps = self._remaining(prepared, done)
+        entry = replace(
+            entry,
+            target=prepared.target_id,
+            continues=call.continues.operation_id if call.continues else "",
+            steps=tuple(StepRecord(s.name, "unknown" if s.effect else "not_started", s.effect) for s in steps),
+            charge=Charge(entry.step_id("pay"), source, "reserve", prepared.price_micro) if op.effect == "pay" else None,
+        )
+        if taken := (yield from _must(leaf.Intend(entry, approval))):
+            answer, _ = yield from self._repeat(taken, entry.request)
+            return answer or _pending(taken)
+        return (yield from self._carry_out(entry, steps))
+
+    # whether it may go on
+
+    def _arguments(self) -> dict[str, Any]:
+        op, arguments = self.op, self.call.arguments
+        missed = self.session.attempts(op.name)
+        if missed >= MAX_ATTEMPTS:
+            details = {"reason": "attempts_exhausted", "attempt": missed, "maxAttempts": MAX_ATTEMPTS}
+            raise problem("capability_unavailable", f"{op.name} is withdrawn after {missed} wrong calls", stage="session", details=details)
+        self._refuse(op.arguments.problems(arguments) or self.session.unissued(op.handles, arguments))
+        return whole(arguments)
+
+    def _refuse(self, found: Sequence[FieldProblem], *, counted: bool = True) -> None:
+        if found:
+            if counted:
+                self.session.note(Missed(self.op.name))
+            raise bad_arguments(found, attempt=self.session.attempts(self.op.name), maxAttempts=MAX_ATTEMPTS)
+
+    def _done(self, earlier: Entry | None) -> frozenset[str]:
+        """The steps that need no doing: those of the partial success this call goes on with."""
+        if earlier is None:
+            return frozenset()
+        if earlier.operation != self.op.name or earlier.receipt is None or earlier.receipt.status != "partial_success":
+            raise bad_arguments([FieldProblem("continues", "invalid_value", "only a partial success of the same operation can be gone on with")])
+        return frozenset(s.name for s in earlier.receipt.steps if s.status == "success")
+
+    def _remaining(self, prepared: Prepared, done: frozenset[str]) -> tuple[Step, ...]:
+        """From the first step that is not done (S0.8)."""
+        steps = prepared.steps or self.op.steps
+        return steps[next((n for n, s in enumerate(steps) if s.name not in done), len(steps)) :]
+
+    def _repeat(self, known: Entry, request: str) -> Process[tuple[Answer | None, Entry]]:
+        """The answer to a call whose key is taken; None = go on, with the next attempt of that operation."""
+        repeat = on_repeat(known, request)
+        if repeat == "reconcile":
+            known = yield from reconcile(self.op, known)
+            repeat = on_repeat(known, request)
+        if repeat == "next_attempt":
+            return None, known.next_attempt()
+        return _answer(self.op, known.receipt) if known.receipt else _pending(known), known
+
+    def _prepare(self, settings: Mapping[str, Any]) -> Process[Prepared]:
+        prepared: Prepared = yield from _must(leaf.Prepare(self.call, settings))
+        self._refuse(prepared.problems)
+        if self.op.effect != "read":
+            self._refuse(self.session.unread(prepared.needs, prepared.target_id), counted=False)
+        return prepared
+
+    def _leave(self, prepared: Prepared, entry: Entry) -> Process[tuple[Prepared, Approval | None, str]]:
+        """Permission to go on: by the mode alone, by a grant, or by an approval of exactly this plan; and what pays."""
+        op, source = self.op, ""
+        if op.effect == "pay":
+            offered: Sequence[tuple[Grant, Sequence[Charge]]] = yield from _must(leaf.Grants(self.call))
+            quote = prepared.quote or Quote(0)
+            source = next((grant.id for grant, charges in offered if not refused(grant, balance(charges), quote, self.call.now_ms)), "")
+        if permission(self.session.mode, op.effect, confirm=op.confirm or prepared.confirm, granted=source != "") == "allow":
+            return prepared, None, source
+        prepared, approval = yield from self._approved(prepared, entry)
+        return prepared, approval, source or approval.id
+
+    def _approved(self, prepared: Prepared, entry: Entry) -> Process[tuple[Prepared, Approval]]:
+        """The consumed approval of this plan. Raises confirmation_required (naming the plan) or permission_denied (rejected)."""
+        call = self.call
+        found: Approval | None = yield from _must(leaf.FindApproval(call.plan_id, entry.request))
+        settings = found.plan.settings if found else {}
+        if settings:
+            prepared = yield from self._prepare(settings)
+        plan = Plan(
+            operation=self.op.name, arguments=entry.request, target=prepared.target, resolved=prepared.resolved, snapshot=prepared.current,
+            quote=prepared.quote, assets=prepared.assets, settings=settings,
+        )  # fmt: skip
+        standing, changed = at(found, call.now_ms) if found else None, ()
+        usable = {"requested", "approved", "" if call.approved_by else "rejected"}
+        if standing and standing.plan.hash != plan.hash:
+            changed = differences(standing.plan, plan)
+            if standing.state in ("requested", "approved"):
+                yield from _must(leaf.KeepApproval(turn(standing, "superseded")))
+        if standing is None or changed or standing.state not in usable:
+            identity = digest([entry.step_id("plan"), plan.hash])[:32]
+            standing = Approval(id=f"plan-{identity}", plan=plan, until=call.now_ms + PLAN_TTL_MS)
+            if not call.approved_by:
+                yield from _must(leaf.KeepApproval(standing))
+        if call.approved_by:
+            standing = decide(standing, "approved", by=call.approved_by, now_ms=call.now_ms)
+        if standing.state == "rejected":
+            raise problem("permission_denied", standing.reason or "a person refused it", stage="approval", details={"planId": standing.id})
+        if standing.state == "requested":
+            details = {"planId": standing.id, "expiresAt": standing.until, "plan": as_wire(plan), "changed": list(changed)}
+            raise problem("confirmation_required", "a person must approve this plan", stage="approval", actions=("approve",), details=details)
+        return prepared, turn(standing, "consumed")
+
+    # doing it
+
+    def _read(self, entry: Entry) -> Process[Answer]:
+        """A plain read: its answer as it is, once it keeps its schema."""
+        replies: dict[str, Any] = {}
+        for step in self.op.steps:
+            replies[step.name] = yield from _must(leaf.Send(entry.step_id(step.name), step, self.call, dict(replies)))
+        found: Conclusion = yield from _must(leaf.Conclude(entry, replies, read_back=False))
+        if self.op.output.problems(found.data):
+            raise problem("invalid_response", "the answer does not keep its schema", stage="output", execution_started=True)
+        self.session.note(Cleared(self.op.name), *found.facts)
+        return found.data
+
+    def _carry_out(self, entry: Entry, steps: Sequence[Step]) -> Process[Answer]:
+        tries = 0
+        while True:
+            trial = yield from self._attempt(entry, steps)
+            receipt = trial.receipt()
+            wait = retry_wait(receipt, self.op.retry, tries)
+            if wait is None:
+                break
+            tries += 1
+            yield leaf.Wait(wait)
+            entry = entry.next_attempt()
+            yield from _must(leaf.Intend(entry))
+        lost = yield leaf.Settle(replace(entry, receipt=receipt, charge=trial.bill(receipt)))
+        if isinstance(lost, Problem):
+            trial.unmake(step_status(lost, effect=True), lost)
+            receipt = trial.receipt()
+        if receipt.status == "success":
+            self.session.note(Cleared(self.op.name), *trial.conclusion.facts)
+        elif receipt.status == "unknown":
+            self.session.note(Blocked(entry.target, "an earlier write there is unknown"))
+        return _answer(self.op, receipt)
+
+    def _attempt(self, entry: Entry, steps: Sequence[Step]) -> Process[_Trial]:
+        trial = _Trial(self.op, entry)
+        for step in steps:
+            if not trial.whole:
+                trial.record(StepRecord(step.name, "not_started", step.effect))
+                continue
+            answer = yield leaf.Send(entry.step_id(step.name), step, self.call, dict(trial.replies))
+            status, why = trial.judge(step, answer)
+            trial.record(StepRecord(step.name, status, step.effect), why)
+            trial.replies[step.name] = answer
+        yield from trial.conclude()
+        if self.atomic and trial.failures and not isinstance((yield leaf.RollBack()), Problem):
+            cause = trial.failures[0]
+            trial.unmake("not_started", replace(cause, message=f"rolled back: {cause.message}", execution_started=False))
+        return trial
+
+
+def _must(command: Command) -> Process[Any]:
+    answer = yield command
+    if isinstance(answer, Problem):
+        raise ProblemError(answer)
+    return answer
+
+
+def _answer(op: Operation, receipt: Receipt) -> Answer:
+    if op.answers == "receipt" or receipt.status != "success":
+        return receipt
+    data = receipt.data
+    return ticket(data["taskId"], data["kind"], data["state"], result=data.get("result"))
+
+
+def _pending(entry: Entry) -> Ticket:
+    return ticket(entry.operation_id, "operation", "running")
