@@ -39,7 +39,7 @@ BUDGETS = {
     "db": 900, "files": 400, "stores": 900,
     "documents": 2500, "canvas": 2500, "media": 1500, "dialogue": 600, "gateway": 900, "workspace": 700, "engines": 500, "formats": 2500,
     "toolbox": 900, "views": 600, "phases": 700, "audit": 1200, "environments": 400,
-    "app": 700, "testing": 2500, "cli": 1200, "server": 1200,
+    "app": 700, "testing": 2500, "cli": 1200, "server": 1200, "demo": 100,
 }  # fmt: skip
 
 DRAWERS = {"utils", "util", "common", "helpers", "helper", "manager", "managers", "base", "misc", "shared", "stuff"}
@@ -47,7 +47,7 @@ DRAWERS = {"utils", "util", "common", "helpers", "helper", "manager", "managers"
 #: module -> (where it is forbidden, where it is allowed all the same, why)
 BANNED_IMPORTS: dict[str, tuple[str, tuple[str, ...], str]] = {
     "unittest.mock": ("", (), "fakes are products: polyloop.testing"),
-    "time": (SRC, ("clock.py", "ids.py"), "clock is the only door to time"),
+    "time": (SRC, ("clock.py", "ids.py", "demo/"), "clock is the only door to time; demo is a user's code"),
     "random": (SRC, ("ids.py", "testing/"), "ids is the only door to randomness; testing draws from a seed"),
     "uuid": (SRC, ("ids.py",), "ids makes ids"),
     "secrets": (SRC, ("ids.py",), "ids is the only door to randomness"),
@@ -241,7 +241,7 @@ def _defined(tree: ast.Module) -> Iterator[tuple[int, str]]:
     for scope in [tree, *(n for n in tree.body if isinstance(n, ast.ClassDef))]:
         for node in scope.body:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-                if not any(isinstance(d, ast.Call) and isinstance(d.func, ast.Attribute) for d in node.decorator_list):
+                if not any(isinstance(d, ast.Call) for d in node.decorator_list):
                     yield node.lineno, node.name
             elif scope is tree and isinstance(node, ast.Assign | ast.AnnAssign):
                 targets = node.targets if isinstance(node, ast.Assign) else [node.target]
