@@ -280,7 +280,7 @@ class Driver:
 
     def _leaked(self, why: str) -> None:
         async def go_on() -> None:
-            cut_short(self, why, leaked=True)
+            await cut_short(self, why, leaked=True)
             await self._loop()
 
         self._go(go_on())

@@ -8,13 +8,18 @@ from msgspec.structs import replace
 
 from . import decide as d
 from . import records as r
+from .flight import Interrupted
 from .machine import INTERRUPTED, Call
 from .objects import Json
-from .seams import Action, Decided, Deferred, Outcome
+from .seams import Action, Decided, Deferred, NotStarted, Outcome
 from .view import args_of
 
 if TYPE_CHECKING:
     from .driver import Driver
+
+
+#: How a dispatched action came back: its outcome, its fault, or the record that closes it.
+Done = Outcome | Deferred | Exception | r.ActionResult
 
 
 def decision(run: Driver, index: int) -> Decided:
@@ -40,7 +45,8 @@ def deadlines(run: Driver, timeout_s: float = 0) -> tuple[tuple[float, str], ...
     if start.budget.wall_clock_s:
         out.append(((d.deadline_ms(s) - run.seams.clock.now_ms()) / 1000 + 0.002, "deadline"))
     if start.budget.working_time_s:
-        out.append((start.budget.working_time_s - s.working_ms / 1000 + 0.002, "deadline"))
+        worked_ms = s.working_ms + sum(run.marks.values())
+        out.append((start.budget.working_time_s - worked_ms / 1000 + 0.002, "deadline"))
     if timeout_s:
         out.append((timeout_s, "timeout"))
     return tuple(out)
@@ -50,8 +56,11 @@ def flown_ms(run: Driver) -> float:
     return round((run.seams.clock.monotonic() - run.flown_at) * 1000, 1)
 
 
-def settle(run: Driver, call: Call, outcome: Outcome | Deferred | Exception, ms: float | None) -> None:
+def settle(run: Driver, call: Call, outcome: Done, ms: float | None) -> None:
     """Record how an action ended, or that it waits."""
+    if isinstance(outcome, r.ActionResult):
+        run.emit(outcome)
+        return
     if isinstance(outcome, Deferred):
         run.emit(r.ActionDeferred(call.index, outcome.token, outcome.awaited, outcome.until, outcome.dispatched, outcome.prompt))
         return
@@ -67,7 +76,7 @@ def settle(run: Driver, call: Call, outcome: Outcome | Deferred | Exception, ms:
     run.emit(r.ActionResult(call.index, outcome.status, parts, completion, ms, outcome.evidence, outcome.code))
 
 
-def cut_short(run: Driver, why: str, leaked: bool = False) -> None:
+async def cut_short(run: Driver, why: str, *, leaked: bool = False) -> None:
     """Record what was in flight when it was interrupted. A suspend records nothing: the intent stays open."""
     flying, run.flying = run.flying, None
     if why == "suspend" or flying is None:
@@ -79,13 +88,18 @@ def cut_short(run: Driver, why: str, leaked: bool = False) -> None:
     ms = flown_ms(run)
     if not flying:
         run.mark("model", run.flown_at)
-        run.emit(r.ModelResult(ms=ms, error=r.CallError(INTERRUPTED, True, "", why)))
+        run.emit(r.ModelResult(ms=ms, error=r.CallError(INTERRUPTED, message=why)))
         return
     for index in flying:
-        intent = cast(r.ActionIntent, cast(Call, run.state.call(index)).intent)
-        note = f"Interrupted ({why}) after {ms:.0f} ms." + (" It did not stop and may still be running." if leaked else "")
-        status = "error" if intent.effect == "read" else "unknown"
-        run.emit(r.ActionResult(index, status, (r.Part(text=note),), "NOT_DONE", ms, (), why, True, leaked))
+        run.emit(interrupted(cast(Call, run.state.call(index)), why, ms, leaked=leaked))
+
+
+def interrupted(call: Call, why: str, ms: float, *, leaked: bool = False) -> r.ActionResult:
+    """What closes an action that was cut short. A read that ran out of its own time has failed; all else may have happened."""
+    effect = cast(r.ActionIntent, call.intent).effect
+    status = "error" if effect == "read" and why == "timeout" else "unknown"
+    note = f"Interrupted ({why}) after {ms:.0f} ms." + (" It did not stop and may still be running." if leaked else "")
+    return r.ActionResult(call.index, status, (r.Part(text=note),), ms=ms, code=why, interrupted=True, leaked=leaked)
 
 
 def end(run: Driver, command: d.Finish) -> None:

@@ -15,7 +15,7 @@ from .context import messages
 from .flight import Interrupted
 from .machine import INTERRUPTED, Call
 from .objects import Json
-from .outcome import action, cut_short, deadlines, decision, end, flown_ms, settle, timeout_s
+from .outcome import Done, action, cut_short, deadlines, decision, end, flown_ms, interrupted, settle, timeout_s
 from .records import Text, canonical, sha256
 from .seams import Act, Deferred, ModelCallFailed, ModelRequest, Outcome, Reply
 from .steps import make_step
@@ -55,9 +55,10 @@ async def call_model(run: Driver, command: d.CallModel) -> None:
         run.mark("model", run.flown_at)
         record = r.ModelResult(ms=flown_ms(run), error=r.CallError(failed.code, failed.sent, failed.key, failed.message[:2000]))
     except Interrupted as cut:
-        return cut_short(run, cut.why)
+        await cut_short(run, cut.why)
+        return
     except Exception as fault:
-        record = r.ModelResult(ms=flown_ms(run), error=r.CallError("model_exception", True, "", f"{type(fault).__name__}: {fault}"[:2000]))
+        record = r.ModelResult(ms=flown_ms(run), error=r.CallError("model_exception", message=f"{type(fault).__name__}: {fault}"[:2000]))
     run.flying = None
     run.emit(record)
 
@@ -107,14 +108,14 @@ async def execute(run: Driver, command: d.Execute) -> None:
     try:
         if len(calls) == 1:
             bounds = deadlines(run, timeout_s(run, calls[0]))
-            outcomes = [await caught(run, run.flight.guard(executed(run, calls[0]), bounds))]
+            outcomes = [await timed(run, run.flight.guard(executed(run, calls[0]), bounds))]
         else:
             outcomes = await run.flight.guard(overlapped(run, calls), deadlines(run))
     except Interrupted as cut:
-        return cut_short(run, cut.why)
-    ms = flown_ms(run)
+        await cut_short(run, cut.why)
+        return
     run.flying = None
-    for call, outcome in zip(calls, outcomes, strict=True):
+    for call, (outcome, ms) in zip(calls, outcomes, strict=True):
         settle(run, call, outcome, ms)
 
 
@@ -122,26 +123,36 @@ def executed(run: Driver, call: Call) -> Awaitable[Outcome | Deferred]:
     return run.seams.actions.execute(action(run, call))
 
 
-async def caught(run: Driver, work: Awaitable[Outcome | Deferred]) -> Outcome | Deferred | Exception:
+async def timed(run: Driver, work: Awaitable[Outcome | Deferred]) -> tuple[Done, float]:
+    """The outcome or the fault, and the milliseconds since dispatch."""
     try:
-        return await work
+        outcome: Done = await work
     except Exception as fault:
-        return fault
+        outcome = fault
+    return outcome, flown_ms(run)
 
 
-async def overlapped(run: Driver, calls: Sequence[Call]) -> list[Outcome | Deferred | Exception]:
-    """Reads side by side, each under its own timeout."""
+async def overlapped(run: Driver, calls: Sequence[Call]) -> list[tuple[Done, float]]:
+    """Reads side by side."""
+    return list(await asyncio.gather(*(bounded(run, c) for c in calls)))
 
-    async def one(call: Call) -> Outcome | Deferred | Exception:
-        try:
-            async with asyncio.timeout(timeout_s(run, call) or None):
-                return await executed(run, call)
-        except TimeoutError:
-            return Outcome("error", (r.Part(text="The tool did not answer in time."),), code="timeout")
-        except Exception as fault:
-            return fault
 
-    return list(await asyncio.gather(*(one(c) for c in calls)))
+async def bounded(run: Driver, call: Call) -> tuple[Done, float]:
+    """One of several: after its own limit it has the grace to stop, then it is left behind."""
+    task = asyncio.ensure_future(timed(run, executed(run, call)))
+    late = False
+    try:
+        await asyncio.wait({task}, timeout=timeout_s(run, call) or None)
+        late = not task.done() and task.cancel()
+        await asyncio.wait({task}, timeout=run.seams.grace_s)
+    except asyncio.CancelledError:
+        task.cancel()
+        await asyncio.wait({task})
+        raise
+    if late and (not task.done() or task.cancelled()):
+        ms = flown_ms(run)
+        return interrupted(call, "timeout", ms, leaked=not task.done()), ms
+    return (RuntimeError("the work cancelled itself"), flown_ms(run)) if task.cancelled() else task.result()
 
 
 def drop_ask(run: Driver, command: d.DropAsk) -> None:

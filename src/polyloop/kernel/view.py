@@ -48,22 +48,18 @@ def materialise(sealed: Iterable[Sealed], look: Look) -> Iterator[dict[str, Json
 
 
 def fields_of(record: Record, look: Look) -> dict[str, Json]:
-    """A record's fields as plain data, blobs replaced by their texts."""
-    return cast("dict[str, Json]", _resolved(msgspec.to_builtins(_full(record)), look))
+    """A record's fields as plain data, all of them, blobs replaced by their texts."""
+    return cast("dict[str, Json]", _full(record, look))
 
 
-def _full(record: Record) -> dict[str, Any]:
-    return {name: getattr(record, name) for name in record.__struct_fields__}
-
-
-def _resolved(value: Any, look: Look) -> Any:
-    if isinstance(value, dict):
-        fields = cast("dict[str, Any]", value)
-        if fields.keys() == {"blob", "size"}:
-            return look(BlobRef(fields["blob"], fields["size"]))
-        return {k: _resolved(v, look) for k, v in fields.items()}
-    if isinstance(value, list | tuple):
-        return [_resolved(v, look) for v in cast("list[Any]", value)]
+def _full(value: Any, look: Look) -> Any:
+    """Only what the kernel wrote as a blob is looked up: a person's or a tool's data may look like anything."""
+    if isinstance(value, BlobRef):
+        return look(value)
+    if isinstance(value, msgspec.Struct):
+        return {name: _full(getattr(value, name), look) for name in value.__struct_fields__}
+    if isinstance(value, tuple):
+        return [_full(v, look) for v in cast("tuple[Any, ...]", value)]
     return value
 
 
