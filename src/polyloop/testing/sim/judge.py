@@ -1,0 +1,211 @@
+"""The judge sees every event of a world and says the first thing that is wrong.
+
+I1 legal log prefix · I2 effects per intent · I3 durable intent before the deed · I4 budgets · I5 one end, nothing after it ·
+I6 refolded = live state · I7 order of fences · I8 scopes do not cross · I9 sinks change nothing (see `world.twin`) ·
+approval before dispatch · a visit leaves the run free · what is returned is what is logged · no stranded run.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from polyloop.kernel import records as r
+from polyloop.kernel.history import History
+from polyloop.kernel.machine import State, fold
+from polyloop.kernel.objects import RunResult
+from polyloop.kernel.records import Sealed
+from polyloop.kernel.seams import Action, ModelRequest, Stream
+
+from .grammar import Grammar, Illegal
+from .loop import Life
+
+if TYPE_CHECKING:
+    from .world import World
+
+NO_HISTORY = History()
+
+
+class Intent:
+    """A durable action intent and what has become of it."""
+
+    def __init__(self, seq: int, body: dict[str, Any]) -> None:
+        self.seq, self.tool, self.effect, self.replay = seq, body["tool"], body["effect"], body["replay"]
+        self.status = ""
+        self.by_person = self.zombie = False
+        self.resolved: dict[str, str] = {}
+
+
+class Docket:
+    """What the judge knows of one run."""
+
+    def __init__(self) -> None:
+        self.grammar = Grammar()
+        self.state = State()
+        self.epoch = 0
+        self.keys: dict[str, Intent] = {}
+        self.calls: dict[int, str] = {}
+        self.waits: dict[str, int] = {}
+        self.model_calls = 0
+        self.result: tuple[str, Any] | None = None
+
+
+class Judge:
+    """`fail` stops the world at the first breach."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.dockets: dict[Stream, Docket] = {}
+        self.ends: Counter[str] = Counter()
+
+    def docket(self, stream: Stream) -> Docket:
+        return self.dockets.setdefault(stream, Docket())
+
+    def need(self, condition: object, invariant: str, what: str) -> None:
+        if not condition:
+            self.world.fail(invariant, what)
+
+    # --- the log ---------------------------------------------------------------------------------------------------
+
+    def taken(self, stream: Stream, epoch: int) -> None:
+        self.docket(stream).epoch = epoch
+
+    def appended(self, stream: Stream, records: Sequence[Sealed], blobs: Mapping[str, bytes], fence: int, live: State | None) -> None:
+        docket = self.docket(stream)
+        self.world.note("append", stream.scope, f"{records[0].seq}-{records[-1].seq} fence {fence}", *[s.kind for s in records])
+        self.need(fence == docket.epoch, "I7", f"an append under fence {fence} while epoch {docket.epoch} holds the run")
+        for foreign in self.world.foreign_markers(stream):
+            inside = [s.seq for s in records if foreign in (s.body or b"")] or [d for d, text in blobs.items() if foreign in text]
+            self.need(not inside, "I8", f"{foreign} in {inside}")
+        bodies = [json.loads(s.body or b"{}") for s in records]
+        try:
+            docket.grammar.accept(records, bodies)
+            for s in records:
+                docket.state = fold(docket.state, s.seq, s.at, r.decode(s.kind, s.body or b""))
+        except Illegal as illegal:
+            return self.world.fail("I5" if "after the end" in str(illegal) else "I1", str(illegal))
+        except ValueError as wrong:
+            return self.world.fail("I1", f"the kernel cannot read what it wrote: {wrong!r}")
+        if live is not None:
+            self.need(self.same(docket.state, live), "I6", "the refolded state is not the live one")
+        for s, body in zip(records, bodies, strict=True):
+            if (look := getattr(self, f"_{s.kind}", None)) is not None:
+                look(stream, docket, s, body)
+
+    def same(self, a: State, b: State) -> bool:
+        whole = replace(a, decisions=None, history=NO_HISTORY) == replace(b, decisions=None, history=NO_HISTORY)
+        return whole and list(a.history) == list(b.history)
+
+    def _model_result(self, stream: Stream, docket: Docket, s: Sealed, body: dict[str, Any]) -> None:
+        docket.calls = {}
+
+    def _action_intent(self, stream: Stream, docket: Docket, s: Sealed, body: dict[str, Any]) -> None:
+        docket.keys[body["key"]] = Intent(s.seq, body)
+        docket.calls[body["call"]] = body["key"]
+
+    def _action_deferred(self, stream: Stream, docket: Docket, s: Sealed, body: dict[str, Any]) -> None:
+        docket.waits[body["token"]] = body.get("until", 0)
+        self.world.people.deferred(stream, body["token"], body["awaited"], body.get("until", 0))
+
+    def _action_resolved(self, stream: Stream, docket: Docket, s: Sealed, body: dict[str, Any]) -> None:
+        intent, token, decision = docket.keys[docket.calls[body["of"]]], body["token"], body["decision"]
+        intent.resolved[token] = decision
+        intent.by_person = intent.by_person or token.startswith("settle:")
+        until = docket.waits[token]
+        said = [g for g in self.world.store.shelf(stream).signals if g.token == token]
+        if decision in ("approved", "denied", "answered"):
+            self.need(said and said[0].decision == decision and not 0 < until < said[0].at, "approval", f"nobody said {decision} to {token} in time")
+        elif decision == "expired" and said and not self.world.skew:
+            self.need(said[0].at > until, "approval", f"{said[0].decision} came in time and was overlooked")
+
+    def _action_result(self, stream: Stream, docket: Docket, s: Sealed, body: dict[str, Any]) -> None:
+        intent, effects = docket.keys[docket.calls[body["call"]]], self.world.service.effects[docket.calls[body["call"]]]
+        intent.status = body["status"]
+        if intent.effect == "read" or (intent.by_person and intent.zombie):
+            return
+        if intent.status == "ok":
+            self.need(effects == 1, "I2", f"{intent.tool} at {intent.seq} is ok with {effects} effects")
+        elif intent.status in ("error", "not_executed"):
+            self.need(effects == 0, "I2", f"{intent.tool} at {intent.seq} is {intent.status} with {effects} effects")
+
+    def _run_ended(self, stream: Stream, docket: Docket, s: Sealed, body: dict[str, Any]) -> None:
+        self.ends[f"{body['reason']}({body.get('completed_by') or body.get('detail', '')})" if body["reason"] in SPLIT else body["reason"]] += 1
+
+    # --- deeds -------------------------------------------------------------------------------------------------------
+
+    def asked_model(self, life: Life, stream: Stream, request: ModelRequest) -> None:
+        docket = self.docket(stream)
+        self.world.note("model", stream.scope, request.reply_no)
+        ask, zombie = docket.grammar.ask, self.world.is_zombie(life, stream)
+        self.need(zombie or (ask is not None and ask["call_id"] == request.call_id), "I3", "a model call without a durable intent")
+        self.need(zombie or request.reply_no == docket.state.replies + 1, "I4", f"reply {request.reply_no} is asked for after {docket.state.replies}")
+        docket.model_calls += 1
+        limit = docket.grammar.budget["max_iterations"]
+        self.need(docket.model_calls <= limit, "I4", f"{docket.model_calls} model calls of {limit}")
+        for foreign in self.world.foreign_markers(stream):
+            self.need(all(foreign.decode() not in m.text for m in request.messages), "I8", f"{foreign} is shown to the model")
+
+    def not_sent(self, stream: Stream) -> None:
+        self.docket(stream).model_calls -= 1
+
+    def dispatched(self, life: Life, action: Action) -> None:
+        stream = Stream(action.scope, action.run_id)
+        docket = self.docket(stream)
+        self.world.note("dispatch", action.scope, action.tool, action.key[:6], f"attempt {action.attempt} approved {action.approved}")
+        intent = docket.keys.get(action.key)
+        if intent is None:
+            return self.world.fail("I3", f"{action.tool} is dispatched without a durable intent")
+        if self.world.is_zombie(life, stream):
+            intent.zombie = True
+            return None
+        self.need(not intent.status and not docket.grammar.ended, "I3", f"{action.tool} at {intent.seq} is dispatched again after its result")
+        self.need(not action.approved or intent.resolved.get(action.token) == "approved", "approval", f"{action.tool} is dispatched before its approval is durable")
+
+    def took_effect(self, action: Action) -> None:
+        docket, effects = self.docket(Stream(action.scope, action.run_id)), self.world.service.effects[action.key]
+        self.world.note("effect", action.scope, action.tool, action.key[:6], effects)
+        intent = docket.keys.get(action.key)
+        if intent is None:
+            return self.world.fail("I3", f"{action.tool} takes effect without a durable intent")
+        if intent.by_person and intent.zombie:
+            return None  # a person decided; what a stopped process did later nobody could know
+        self.need(effects <= 1, "I2", f"{action.tool} at {intent.seq} took effect {effects} times under {intent.replay}")
+        self.need(intent.status not in ("not_executed", "error"), "I2", f"{action.tool} at {intent.seq} takes effect after its result said {intent.status}")
+
+    # --- what comes back ---------------------------------------------------------------------------------------------
+
+    def returned(self, stream: Stream, result: RunResult) -> None:
+        shelf = self.world.store.shelf(stream)
+        self.world.note("returned", stream.scope, result.state, result.reason, result.detail)
+        if not result.persisted:
+            self.need(result.state == "interrupted", "returned", f"not persisted, yet {result.state}")
+        elif result.ended:
+            self.need(shelf.ended and result.head_hash == shelf.hash, "returned", f"{result.reason} is returned and not in the log")
+            docket = self.docket(stream)
+            said = (result.reason, result.result)
+            docket.result = docket.result or said
+            self.need(said == docket.result, "returned", f"{said} is returned after {docket.result}")
+            self.need((result.result is not None) == (result.reason == "completed"), "returned", f"{result.reason} {result.completed_by} with {result.result}")
+
+    def verdict(self) -> None:
+        """After the faults have stopped: every run has ended or rests where only an outsider can help."""
+        for stream in self.world.streams:
+            shelf, docket = self.world.store.shelf(stream), self.docket(stream)
+            if shelf.ended:
+                continue
+            call = docket.state.waiting
+            wait = call.deferred if call else None
+            rests = wait and not wait.until and wait.token in self.world.people.silent and not docket.state.start.budget.wall_clock_s
+            self.need(rests, "stranded", f"{stream.scope} {[k for k, _ in [docket.grammar.last]]} waits for {wait}")
+
+    def key_of(self, stream: Stream, token: str) -> str:
+        """The key of the action a person is asked about (`settle:SEQ`)."""
+        seq = int(token.partition(":")[2])
+        return next(key for key, intent in self.docket(stream).keys.items() if intent.seq == seq)
+
+
+SPLIT = ("completed", "budget_exhausted", "stalled")

@@ -1,0 +1,275 @@
+"""The simulated log: a disk with a buffer, control rows beside it, and everything that can go wrong on the way there.
+
+Theory of operation. A verb is a request that travels, acts on the disk at one instant, and an answer that travels back. Only
+the caller waits: the instant belongs to the world, so a batch may land after its writer has died or been overtaken. An
+append lands whole or not at all; a crash may leave what was still in the buffer torn (`Loaded.torn`), never what was
+acknowledged. The rules (epoch in the write, chained batches, idempotent repeats) are the published ones of `seams.Log`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from msgspec.structs import replace
+
+from polyloop.kernel.records import ZERO_HASH, Sealed
+from polyloop.kernel.seams import (
+    Conflict,
+    Damage,
+    Head,
+    Holder,
+    Loaded,
+    OwnedElsewhere,
+    Signal,
+    StaleFence,
+    StoreError,
+    StoreUnknown,
+    Stream,
+    Taken,
+)
+
+from .loop import Life
+
+if TYPE_CHECKING:
+    from .world import World
+
+
+class Shelf:
+    """One stream as it is on the disk, with its control row."""
+
+    def __init__(self) -> None:
+        self.records: list[Sealed] = []
+        self.frames: dict[int, str] = {}  # first seq -> last hash
+        self.blobs: dict[str, bytes] = {}
+        self.torn: Damage | None = None
+        self.epoch = 0
+        self.holder = ""
+        self.signals: list[Signal] = []
+        self.seen = 0
+        self.next_poll = 0
+
+    @property
+    def ended(self) -> bool:
+        return bool(self.records) and self.records[-1].kind == "run_ended"
+
+    @property
+    def hash(self) -> str:
+        return self.records[-1].hash if self.records else ZERO_HASH
+
+
+class Op:
+    """A request on its way. It is done at its instant unless the crash of its sender took it along."""
+
+    __slots__ = ("answer", "args", "lost", "sender", "verb")
+
+    def __init__(self, sender: Life | None, verb: str, args: tuple[Any, ...], answer: asyncio.Future[Any]) -> None:
+        self.sender, self.verb, self.args, self.answer = sender, verb, args, answer
+        self.lost = False
+
+
+class SimStore:
+    """The disk. Verbs here act at once; `SimLog` gives each process its way to them."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.shelves: dict[Stream, Shelf] = {}
+        self.holders: dict[str, Holder] = {}
+        self.ops: set[Op] = set()
+
+    def shelf(self, stream: Stream) -> Shelf:
+        return self.shelves.setdefault(stream, Shelf())
+
+    def check_epoch(self, shelf: Shelf, fence: int) -> None:
+        if fence != shelf.epoch:
+            raise StaleFence(f"epoch is {shelf.epoch}, the writer has {fence}")
+
+    def append(self, stream: Stream, records: Sequence[Sealed], fence: int, blobs: Mapping[str, bytes], live: Any) -> int:
+        shelf = self.shelf(stream)
+        self.check_epoch(shelf, fence)
+        if shelf.frames.get(records[0].seq) != records[-1].hash:
+            if shelf.torn is not None or (records[0].seq, records[0].prev) != (len(shelf.records), shelf.hash):
+                raise Conflict(f"the stream ends at {len(shelf.records)}, not at {records[0].seq}")
+            shelf.records += records
+            shelf.frames[records[0].seq] = records[-1].hash
+            shelf.blobs |= blobs
+            self.world.judge.appended(stream, records, blobs, fence, live)
+        return len(shelf.signals)
+
+    def repair(self, stream: Stream, fence: int) -> None:
+        self.check_epoch(self.shelf(stream), fence)
+        self.shelf(stream).torn = None
+
+    def head(self, stream: Stream) -> Head | None:
+        shelf = self.shelves.get(stream)
+        if shelf is None:
+            return None
+        live = self.is_live(shelf.holder)
+        if shelf.torn is not None:  # its row still tells seq and hash
+            return Head(shelf.torn.first_seq + 1, shelf.torn.lost_hash, "", shelf.holder, live)
+        return Head(len(shelf.records), shelf.hash, shelf.records[-1].kind if shelf.records else "", shelf.holder, live)
+
+    def is_live(self, holder: str, seen_from: str = "") -> bool:
+        """A lease runs out by store time; a dead process of the same machine is known at once."""
+        row = self.holders.get(holder)
+        if row is None or row.until <= self.world.now_ms():
+            return False
+        return row.boot != seen_from or self.world.is_alive(row.pid)
+
+    def take(self, stream: Stream, holder: Holder) -> Taken:
+        shelf = self.shelf(stream)
+        if shelf.holder not in ("", holder.id) and self.is_live(shelf.holder, holder.boot):
+            raise OwnedElsewhere(shelf.holder, self.holders[shelf.holder].until)
+        previous, shelf.holder = shelf.holder, holder.id
+        shelf.epoch += 1
+        self.holders[holder.id] = holder
+        self.world.judge.taken(stream, shelf.epoch)
+        return Taken(shelf.epoch, len(shelf.signals), (), previous)
+
+    def release(self, stream: Stream, epoch: int, signal_seen: int, next_poll: int) -> bool:
+        shelf = self.shelf(stream)
+        if epoch != shelf.epoch:
+            return True
+        if len(shelf.signals) > signal_seen:
+            return False
+        shelf.holder, shelf.seen, shelf.next_poll = "", min(signal_seen, len(shelf.signals)), next_poll
+        return True
+
+    def signal(self, stream: Stream, signal: Signal) -> int:
+        shelf = self.shelf(stream)
+        shelf.signals.append(replace(signal, no=len(shelf.signals) + 1, at=self.world.now_ms()))
+        return len(shelf.signals)
+
+    def heartbeat(self, holder: Holder) -> None:
+        self.holders[holder.id] = holder
+
+    def load(self, stream: Stream) -> Loaded:
+        shelf = self.shelf(stream)
+        return Loaded(tuple(shelf.records), shelf.torn)
+
+    def texts(self, stream: Stream, digests: Sequence[str]) -> dict[str, bytes]:
+        kept = self.shelf(stream).blobs
+        return {d: kept[d] for d in digests if d in kept}
+
+    def signals(self, stream: Stream, after: int) -> list[Signal]:
+        return self.shelf(stream).signals[after:]
+
+    def moved(self, since: Mapping[Stream, int]) -> list[Stream]:
+        return [stream for stream, no in since.items() if len(self.shelf(stream).signals) > no]
+
+    # --- the way there ---------------------------------------------------------------------------------------------
+
+    def send(self, sender: Life | None, verb: str, *args: Any) -> asyncio.Future[Any]:
+        world = self.world
+        if sender is not None and not sender.alive:
+            return world.loop.create_future()
+        op = Op(sender, verb, args, world.loop.create_future())
+        self.ops.add(op)
+        world.crash_maybe(sender, "crash at a request")
+        world.loop.later(world.delay(0.004), self._land, op)
+        return op.answer
+
+    def _land(self, op: Op) -> None:
+        self.ops.discard(op)
+        if op.lost:
+            return
+        answer, error = None, self._fault(op)
+        if error is None or (isinstance(error, StoreUnknown) and self.world.chance("unknown, and it is in")):
+            try:
+                answer = getattr(self, op.verb)(*op.args)
+            except StoreError as refused:
+                error = refused
+        self.world.crash_maybe(op.sender, "crash after a commit")
+        self.world.loop.later(self.world.delay(0.002), self._reply, op, answer, error)
+
+    def _fault(self, op: Op) -> StoreError | None:
+        world = self.world
+        if world.outage:
+            return StoreError("the store is away")
+        if op.verb not in WRITES:
+            return StoreError("the read failed") if world.chance("read fails") else None
+        if world.disk_full:
+            return StoreError("no space left on device")
+        if world.chance("EIO"):
+            return StoreError("input/output error")
+        if world.chance("commit unknown"):
+            if world.chance("unknown, and it lands later"):
+                world.loop.later(world.delay(4.0), self._late, op)
+            return StoreUnknown("connection lost in commit")
+        return None
+
+    def _late(self, op: Op) -> None:
+        try:
+            getattr(self, op.verb)(*op.args)
+        except StoreError as refused:
+            self.world.note(f"late {op.verb}", str(refused))
+
+    def _reply(self, op: Op, answer: Any, error: StoreError | None) -> None:
+        if not op.answer.done():
+            op.answer.set_exception(error) if error else op.answer.set_result(answer)
+
+    def crashed(self, life: Life) -> None:
+        """What a dying process leaves in the buffer lands, is lost, or is torn."""
+        for op in [o for o in self.ops if o.sender is life]:
+            op.lost = self.world.coin()
+            if op.lost and op.verb == "append" and self.world.chance("torn frame"):
+                stream, records = op.args[0], cast("Sequence[Sealed]", op.args[1])
+                shelf = self.shelf(stream)
+                if (records[0].seq, records[0].prev, records[0].fence) == (len(shelf.records), shelf.hash, shelf.epoch):
+                    shelf.torn = Damage(records[0].seq, "cut off", records[-1].hash)
+
+
+WRITES = frozenset({"append", "repair", "take", "release", "signal", "heartbeat"})
+
+
+class SimLog:
+    """`seams.Log` as one process sees it."""
+
+    def __init__(self, store: SimStore, life: Life) -> None:
+        self.store, self.life = store, life
+
+    def _ask(self, verb: str, *args: Any) -> asyncio.Future[Any]:
+        return self.store.send(self.life, verb, *args)
+
+    async def append(self, stream: Stream, records: Sequence[Sealed], fence: int, blobs: Mapping[str, bytes]) -> int:
+        return await self._ask("append", stream, tuple(records), fence, dict(blobs), self.store.world.live_state(self.life, stream))
+
+    async def load(self, stream: Stream) -> Loaded:
+        return await self._ask("load", stream)
+
+    async def repair(self, stream: Stream, damage: Damage, fence: int) -> None:
+        await self._ask("repair", stream, fence)
+
+    async def blobs(self, stream: Stream, digests: Sequence[str]) -> dict[str, bytes]:
+        return await self._ask("texts", stream, digests)
+
+    async def head(self, stream: Stream) -> Head | None:
+        return await self._ask("head", stream)
+
+    async def take(self, stream: Stream, holder: Holder) -> Taken:
+        return await self._ask("take", stream, holder)
+
+    async def release(self, stream: Stream, epoch: int, signal_seen: int, next_poll: int = 0) -> bool:
+        return await self._ask("release", stream, epoch, signal_seen, next_poll)
+
+    async def signal(self, stream: Stream, signal: Signal) -> int:
+        return await self._ask("signal", stream, signal)
+
+    async def signals(self, stream: Stream, after: int) -> list[Signal]:
+        return await self._ask("signals", stream, after)
+
+    async def moved(self, since: Mapping[Stream, int]) -> list[Stream]:
+        return await self._ask("moved", dict(since))
+
+    async def heartbeat(self, holder: Holder) -> None:
+        await self._ask("heartbeat", holder)
+
+    async def streams(self, scope: str, after: str = "", limit: int = 50) -> list[tuple[Stream, Head]]:
+        raise NotImplementedError  # the kernel does not list
+
+    async def delete(self, stream: Stream) -> None:
+        raise NotImplementedError  # nor delete
+
+    async def close(self) -> None:
+        raise NotImplementedError  # nor close
