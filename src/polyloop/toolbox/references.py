@@ -12,7 +12,8 @@ import hashlib
 import importlib
 import importlib.util
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
@@ -88,7 +89,7 @@ def _named(ref: FunctionRef) -> ModuleType | None:
 
 
 def _by_name(name: str, folder: str) -> ModuleType:
-    with _Folder(folder):
+    with _first_on_path(folder):
         return importlib.import_module(name)
 
 
@@ -102,7 +103,7 @@ def _from_file(file: str, folder: str) -> ModuleType:
         raise ModuleNotFoundError(f"{file} is no Python file")
     module = sys.modules[name] = importlib.util.module_from_spec(spec)
     try:
-        with _Folder(folder):
+        with _first_on_path(folder):
             spec.loader.exec_module(module)
     except BaseException:
         del sys.modules[name]
@@ -110,19 +111,18 @@ def _from_file(file: str, folder: str) -> ModuleType:
     return module
 
 
-class _Folder:
-    """A folder first on sys.path while a module of it loads."""
-
-    def __init__(self, folder: str) -> None:
-        self._folder = folder
-
-    def __enter__(self) -> None:
-        if self._folder:
-            sys.path.insert(0, self._folder)
-
-    def __exit__(self, *_: object) -> None:
-        if self._folder in sys.path:
-            sys.path.remove(self._folder)
+@contextmanager
+def _first_on_path(folder: str) -> Generator[None]:
+    """While a module of the folder loads."""
+    if not folder:
+        yield
+        return
+    sys.path.insert(0, folder)
+    try:
+        yield
+    finally:
+        with suppress(ValueError):  # the module took it away itself
+            sys.path.remove(folder)
 
 
 def _attribute(module: ModuleType, qualname: str) -> Any:

@@ -17,6 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from ..contract.problem import ProblemError, problem
+from ..contract.schema import whole
 from ..kernel.objects import Json
 from ..kernel.snapshot import is_json
 from .declare import ToolContext
@@ -97,19 +98,10 @@ def _built(p: Parameter, value: Json) -> Any:
     try:
         return msgspec.convert(value, p.annotation)
     except msgspec.ValidationError:
-        try:
-            return msgspec.convert(_whole(value), p.annotation)
+        try:  # 1.0 is the integer 1 in JSON, but not in Python
+            return msgspec.convert(whole(value), p.annotation)
         except msgspec.ValidationError as why:
             raise problem("validation", f"argument {p.name}: {why}", details={"problems": [{"path": p.name, "issue": str(why)}]}) from why
-
-
-def _whole(value: Json) -> Json:
-    """1.0 is the integer 1 in JSON, but not in Python."""
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    if isinstance(value, list):
-        return [_whole(v) for v in value]
-    return {k: _whole(v) for k, v in value.items()} if isinstance(value, dict) else value
 
 
 def _resolved(function: Callable[..., Any], p: inspect.Parameter) -> Any:
