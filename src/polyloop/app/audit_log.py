@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -104,7 +105,7 @@ class AuditLog:
         try:
             while data:
                 data = data[os.write(fd, data) :]
-            if os.fstat(fd).st_mode & 0o170000 == 0o100000:
+            if stat.S_ISREG(os.fstat(fd).st_mode):
                 os.fsync(fd)
         finally:
             os.close(fd)

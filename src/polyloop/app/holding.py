@@ -12,6 +12,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Final
 
 from polyloop.clock import SystemClock
@@ -21,6 +22,7 @@ from polyloop.kernel.seams import Holder, Log, StoreError
 from polyloop.stores.process import started, this_process
 
 LEASE_S: Final = 15.0
+LONGEST_LEASE_S: Final = 86400.0
 #: How long a takeover waits for killed process groups to be gone.
 GONE_S: Final = 10.0
 
@@ -32,7 +34,7 @@ def lease_s() -> float:
         value = float(said) if said else LEASE_S
     except ValueError:
         value = 0.0
-    if not 0 < value < 86400:
+    if not 0 < value <= LONGEST_LEASE_S:
         raise problem("validation", f"POLYLOOP_LEASE_S must be a number of seconds above 0, not {said!r}", stage="arguments")
     return value
 
@@ -110,15 +112,14 @@ def _members(pgid: int) -> bool:
 
 def _pids() -> list[int]:
     try:
-        return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+        return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
     except OSError:
         return []
 
 
 def _group_of(pid: int) -> int:
     try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            fields = file.read().rpartition(b")")[2].split()
+        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
     except OSError:
         return -1
     return -1 if fields[0] in (b"Z", b"X") else int(fields[2])

@@ -22,9 +22,9 @@ CUT_MARK: Final = "… [cut]"
 class Messages(Sequence[Message]):
     """An immutable view: messages before the history, the history, messages after. Texts are looked up when read."""
 
-    __slots__ = ("_before", "_history", "_after", "_look")
+    __slots__ = ("_after", "_before", "_history", "_look")
 
-    def __init__(self, before: tuple[Message, ...], history: Sequence[HistoryItem], after: tuple[Message, ...], look: Callable[[Text], str]):
+    def __init__(self, before: tuple[Message, ...], history: Sequence[HistoryItem], after: tuple[Message, ...], look: Callable[[Text], str]) -> None:
         self._before, self._history, self._after, self._look = before, history, after, look
 
     def __len__(self) -> int:
@@ -88,7 +88,7 @@ def _slot_text(s: State, slot: str, specs: Mapping[str, ToolSpec]) -> str:
 
 def tools_text(specs: Iterable[ToolSpec]) -> str:
     """The registry as text: the same schemas that are checked (R6)."""
-    lines = ["Answer with one JSON object: {\"reflection\": ..., \"plan\": ..., \"action\": {\"tool\": NAME, \"args\": {...}}}. Tools:"]
+    lines = ['Answer with one JSON object: {"reflection": ..., "plan": ..., "action": {"tool": NAME, "args": {...}}}. Tools:']
     lines += [f"- {t.name}: {t.description} args: {canonical(t.schema).decode()}" for t in specs]
     return "\n".join(lines)
 

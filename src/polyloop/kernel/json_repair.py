@@ -69,7 +69,7 @@ _TOKEN: Final = re.compile(
         "fullwidth": r"[：，\u3000]",
         "bom": f"[{_ZERO}]++",
         "python_literal": r"True\b|False\b|None\b",
-        "quote": '["“]',
+        "unended": '["“]|/[/*]',
         "other": "[/TFN”]",
     }.items()),
     re.DOTALL,
@@ -82,6 +82,7 @@ _OBJECT: Final = re.compile("[\"'“”:：]")
 _INVISIBLE: Final = re.compile(f"[{_ZERO}]++")
 _ASCII: Final = str.maketrans("｛｝［］：，\u3000", "{}[]:, ")
 _LITERALS: Final = {"True": "true", "False": "false", "None": "null"}
+_ENDS: Final = {"“": "”", "//": "\n", "/*": "*/"}
 _SHORT: Final = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
@@ -137,10 +138,11 @@ def _curly(walk: _Walk, token: re.Match[str]) -> None:
         walk.repairs.add("raw_control")
 
 
-def _quote(walk: _Walk, token: re.Match[str]) -> None:
-    """A quote that opens no string: the string never ends, or (curly) holds a quote, and then the strict parse refuses it."""
-    if token[0] == '"' or walk.text.find("”", token.end()) < 0:
-        raise Refused("truncated", "The reply ends inside a string. Send one complete object.")
+def _unended(walk: _Walk, token: re.Match[str]) -> None:
+    """What opens a string or a comment, and none was found: it never ends, or a quote stands where none may."""
+    if token[0] == '"' or walk.text.find(_ENDS[token[0]], token.end()) < 0:
+        raise Refused("truncated", "The reply ends inside a string or comment. Send one complete object.")
+    raise Refused("not_json", "Not JSON: a quote inside a string or comment.")
 
 
 _RUNGS: Final[dict[str, Callable[[_Walk, re.Match[str]], None]]] = {
@@ -153,7 +155,7 @@ _RUNGS: Final[dict[str, Callable[[_Walk, re.Match[str]], None]]] = {
     "fullwidth": lambda walk, token: walk.edit("fullwidth", token, token[0].translate(_ASCII)),
     "bom": lambda walk, token: walk.edit("bom", token, " "),
     "python_literal": lambda walk, token: walk.edit("python_literal", token, _LITERALS[token[0]]),
-    "quote": _quote,
+    "unended": _unended,
 }
 
 

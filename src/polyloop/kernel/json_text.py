@@ -283,8 +283,8 @@ def _shortened(text: str, room: int) -> str:
 
 
 def _listed(problems: Sequence[dict[str, Json]]) -> str:
-    """All problems; each is shortened once together they might repeat too much of the reply."""
-    lines = [f"{problem.get('path') or 'args'}: {problem.get('issue')}" for problem in problems]
-    room = ECHO_MAX if sum(map(len, lines)) <= ECHO_MAX else ECHO_MAX // min(len(lines), PROBLEMS_MAX)
-    more = f" (and {len(lines) - PROBLEMS_MAX} more)" if len(lines) > PROBLEMS_MAX else ""
-    return f"Arguments refused. {'; '.join(_shortened(line, room) for line in lines[:PROBLEMS_MAX])}{more}"
+    """The problems, each shortened where together they might repeat too much of the reply."""
+    lines = [f"{problem.get('path') or 'args'}: {problem.get('issue')}" for problem in problems[:PROBLEMS_MAX]]
+    room = ECHO_MAX if sum(map(len, lines)) <= ECHO_MAX else ECHO_MAX // len(lines)
+    more = f" (and {len(problems) - PROBLEMS_MAX} more)" if len(problems) > PROBLEMS_MAX else ""
+    return f"Arguments refused. {'; '.join(_shortened(line, room) for line in lines)}{more}"

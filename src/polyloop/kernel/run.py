@@ -124,7 +124,7 @@ async def _enter(
     driver.blobs.clear()
     head = await seams.log.head(stream)
     if head is not None and head.kind == "run_ended":
-        return await _ended(driver, offered, refusing)
+        return await _ended(driver, offered, refusing=refusing)
     taken = await seams.log.take(stream, seams.holder)
     try:
         kill(taken.kill)
@@ -132,7 +132,7 @@ async def _enter(
         fields = _fields(past, offered)
         refused = [f for f in fields if f["path"] not in accepted or not acceptable(str(f["path"]))]
         if refused:
-            await _refuse(driver, past, refused, refusing)
+            await _refuse(driver, past, refused, refusing=refusing)
         if past.state.ended is not None:
             await seams.log.release(stream, taken.epoch, taken.signal_no)
             return _result(driver, past.result(driver.look))
@@ -167,7 +167,7 @@ async def abandon(stream: Stream, seams: Seams, kill: Killer, by: str) -> RunRes
     return _result(driver, None)
 
 
-async def _ended(driver: Driver, offered: r.RunStarted | None, refusing: bool) -> RunResult:
+async def _ended(driver: Driver, offered: r.RunStarted | None, *, refusing: bool) -> RunResult:
     """A run that has ended is only read; its result is what the log says."""
     past = await _load(driver, None)
     fields = _fields(past, offered)
@@ -187,7 +187,7 @@ async def _load(driver: Driver, taken: Taken | None) -> Past:
     return past
 
 
-async def _refuse(driver: Driver, past: Past, fields: list[dict[str, Json]], refusing: bool) -> None:
+async def _refuse(driver: Driver, past: Past, fields: list[dict[str, Json]], *, refusing: bool) -> None:
     """Write the refusal, unless the log already ends with the same one; touch nothing else."""
     if not refusing:
         raise RunExists(driver.stream.run, fields)

@@ -37,7 +37,7 @@ def make_step(s: State, index: int, skip: str, timings: Timings) -> Step:
     decision, call = decisions[index], s.call(index)
     rejection = _rejection(s, decision, call, skip)
     valid = rejection is None and call is not None
-    counters = account(s, valid, rejection)
+    counters = account(s, rejection, valid=valid)
     if rejection is not None:
         rejection = _warned(s, rejection, counters)
     return Step(
@@ -103,7 +103,7 @@ def _outcome(decision: Decided, rejection: Rejection | None, call: Call | None) 
     return call.result.status if call and call.result else "unknown"
 
 
-def account(s: State, valid: bool, rejection: Rejection | None) -> Counters:
+def account(s: State, rejection: Rejection | None, *, valid: bool) -> Counters:
     """Counters after a step. A signature scores once per iteration, and not beside a valid step (S2.17, S2.52)."""
     c = s.counters
     if valid:

@@ -92,7 +92,7 @@ def _blobs(s: Sealed, record: Record, blobs: Mapping[str, bytes]) -> tuple[Findi
 
 
 def _legal(state: State, s: Sealed, record: Record) -> tuple[State, Finding | None]:
-    if isinstance(record, r.Step) and account(state, record.valid, record.rejection) != record.counters:
+    if isinstance(record, r.Step) and account(state, record.rejection, valid=record.valid) != record.counters:
         return state, Finding("counters", s.seq, "the counters do not follow from the record")
     try:
         return fold(state, s.seq, s.at, record), None
