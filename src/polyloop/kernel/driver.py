@@ -75,6 +75,8 @@ class Driver:
         self.texts: dict[str, str] = {}
         self.look = look_up(self.texts)
         self.signal_seen = 0
+        #: The last signal before this holder came: a suspend up to it was meant for an earlier one.
+        self.since = 0
         self.resolutions: dict[str, Signal] = {}
         self.failure: StoreError | None = None
         self.cancel: r.CancelRequested | None = None
@@ -134,10 +136,10 @@ class Driver:
         """Read new signals: cancel, suspend, resolutions of what the run waits for."""
         for signal in await self.seams.log.signals(self.stream, self.signal_seen):
             self.signal_seen = max(self.signal_seen, signal.no)
-            if signal.kind == "cancel":
-                self.cancel = self.cancel or r.CancelRequested(signal.by, str(signal.body or ""))
+            if signal.kind == "cancel" and not (self.cancel or self.state.cancel):
+                self.cancel = r.CancelRequested(signal.by, str(signal.body or ""))
                 self.flight.want("cancel")
-            elif signal.kind == "suspend":
+            elif signal.kind == "suspend" and signal.no > self.since:
                 self.suspend()
             elif signal.kind == "resolve":
                 self.resolutions.setdefault(signal.token, signal)
@@ -176,7 +178,7 @@ class Driver:
                 await asyncio.shield(self._done)
             except asyncio.CancelledError as cancelled:
                 native = cancelled
-                self.suspend() if self.cancel else self._cancel_natively()
+                self.suspend() if self.cancel or self.state.cancel else self._cancel_natively()
         self.on_done()
         await self.events.close()
         self._done.result()

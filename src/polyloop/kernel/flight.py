@@ -46,7 +46,7 @@ class Flight:
         loop, number = task.get_loop(), self._number
         self._task, self._why = task, ""
         if self._wanted:
-            loop.call_soon(self.interrupt, self._wanted)
+            loop.call_soon(self._strike, number, self._wanted)
         self._timers = [loop.call_later(max(0.0, s), self._strike, number, why) for s, why in deadlines]
         try:
             value = await work
@@ -76,7 +76,7 @@ class Flight:
         """Interrupt now if work is in flight, else as soon as the next begins. `suspend` and `cancel` stay wanted."""
         self._wanted = why
         if self._task is not None:
-            self._task.get_loop().call_soon(self.interrupt, why)
+            self._task.get_loop().call_soon(self._strike, self._number, why)
 
     def heeded(self) -> None:
         """The interrupt has been acted upon (a cancel is in the log): new work may run undisturbed."""

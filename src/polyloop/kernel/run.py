@@ -97,7 +97,7 @@ async def start(request: Request, seams: Seams, kill: Killer, watch: Callable[[D
     if (await seams.log.load(stream)).records:
         await seams.log.release(stream, taken.epoch, taken.signal_no)
         return await _enter(stream, request, seams, kill, watch, (), refusing=False)
-    driver.fence = taken.epoch
+    driver.fence, driver.since = taken.epoch, taken.signal_no
     await driver.heed()
     driver.emit(started)
     return await _drive(driver, watch)
@@ -202,7 +202,7 @@ async def _begin(driver: Driver, past: Past, taken: Taken, fields: list[dict[str
     state = past.state
     if past.torn is not None:
         await driver.seams.log.repair(driver.stream, past.torn, driver.fence)
-    driver.untouched = (state, past.head_hash)
+    driver.untouched, driver.since = (state, past.head_hash), taken.signal_no
     driver.recall = lambda: past.result_of(driver.state, driver.look)
     driver.emit(r.ResumeStarted(state.attempts + 1, driver.seams.holder.id, state.seq - 1))
     if past.torn is not None:
