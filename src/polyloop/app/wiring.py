@@ -14,6 +14,7 @@ from polyloop.gateway.sources import source
 from polyloop.ids import uuid7
 from polyloop.kernel import records as r
 from polyloop.kernel.json_text import JsonText
+from polyloop.kernel.native_tools import NativeTools
 from polyloop.kernel.objects import Json, Request, ToolSpec
 from polyloop.kernel.seams import (
     Action,
@@ -37,7 +38,7 @@ from polyloop.toolbox.submit import Submit
 
 from .request_file import Plan, read_bytes
 
-INTERPRETERS: Final[Mapping[str, Callable[[], Interpreter]]] = {"json-text/1": JsonText}
+INTERPRETERS: Final[Mapping[str, Callable[[], Interpreter]]] = {"json-text/1": JsonText, "native-tools/1": NativeTools}
 
 
 class Wiring(Struct, frozen=True):

@@ -255,7 +255,7 @@ def _act(reading: Reading, tools: Tools) -> Act:
         raise Refused("not_json", f"Not JSON: trailing comma, and {call.tool} is no read. Send strict JSON.", call.tool, _told(call))
     args, shape = _arguments(call, spec)
     if problems := tools.problems(call.tool, args):
-        raise Refused("args_invalid", _listed(problems), call.tool, args)
+        raise Refused("args_invalid", listed(problems), call.tool, args)
     if "reflect" in said and "reflection" not in said and "alias" not in shape:
         shape = ("alias", *shape)
     if not shape:
@@ -282,7 +282,7 @@ def _shortened(text: str, room: int) -> str:
     return text if len(text) <= room else f"{text[: room // 2]}...{text[-(room // 2) :]}"
 
 
-def _listed(problems: Sequence[dict[str, Json]]) -> str:
+def listed(problems: Sequence[dict[str, Json]]) -> str:
     """The problems, each shortened where together they might repeat too much of the reply."""
     lines = [f"{problem.get('path') or 'args'}: {problem.get('issue')}" for problem in problems[:PROBLEMS_MAX]]
     room = ECHO_MAX if sum(map(len, lines)) <= ECHO_MAX else ECHO_MAX // len(lines)
