@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any, Final
 
+from polyloop.contract.problem import problem
+from polyloop.files import FileProblem, Root, write_atomic
 from polyloop.kernel.records import canonical
 from polyloop.kernel.seams import Sealed
 
@@ -28,9 +29,11 @@ def _line(s: Sealed) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def land(out: Path, data: bytes) -> None:
-    """Write a new file for a person, whole or not at all; never over an existing one. Raises ProblemError."""
-    from polyloop.files import Root
-
-    with Root(out.parent) as folder:
-        folder.write_atomic(out.name, data, if_absent=True)
+def land(out: str, data: bytes) -> None:
+    """Write a new file below the working directory, whole or not at all, never over an existing one. Raises ProblemError."""
+    try:
+        with Root(".") as here:
+            write_atomic(here, out, data, if_absent=True)
+    except FileProblem as e:
+        details = e.details
+        raise problem(e.kind, e.message, operation="export", stage="landing", execution_started=e.started, details=details) from e

@@ -284,7 +284,7 @@ def export(
     place: Place,
     run_id: RunArgument,
     format_: Annotated[str, typer.Option("--format", help="chain or jsonl.")],
-    out: Annotated[Path | None, typer.Option("--out", help="File to write (never over an existing one).")] = None,
+    out: Annotated[str | None, typer.Option("--out", help="File to write (never over an existing one).")] = None,
 ) -> None:
     """Write a run's log for others to check (chain) or to read (jsonl)."""
 
