@@ -200,6 +200,3 @@ def _levels(parent: Element) -> dict[int, Level]:
 def whole_number(text: str | None, default: int = 0) -> int:
     """Small whole numbers only: they become list depths."""
     return int(text) if text and text.isascii() and text.isdigit() and len(text) <= 6 else default
-
-
-

@@ -18,10 +18,7 @@ _PARAGRAPH_STYLES: Final = (
     ("Quote", "Quote", '<w:spacing w:before="60" w:after="60"/><w:ind w:left="480"/>', '<w:i/><w:iCs/><w:color w:val="444444"/>'),
     ("SourceCode", "Source Code", '<w:shd w:val="clear" w:color="auto" w:fill="F4F4F4"/><w:spacing w:line="240" w:lineRule="auto"/>', "{mono}"),
     ("Formula", "Formula", '<w:jc w:val="center"/>', "{mono}"),
-    *(
-        (f"ListContinue{step}", "List Continue" + (f" {step}" if step > 1 else ""), f'<w:ind w:left="{480 * step}"/>', "")
-        for step in range(1, 6)
-    ),
+    *((f"ListContinue{step}", "List Continue" + (f" {step}" if step > 1 else ""), f'<w:ind w:left="{480 * step}"/>', "") for step in range(1, 6)),
     ("TableText", "Table Text", _TIGHT, '<w:sz w:val="21"/><w:szCs w:val="21"/>'),
     ("TableHeading", "Table Heading", _TIGHT, '<w:b/><w:bCs/><w:sz w:val="21"/><w:szCs w:val="21"/>'),
 )

@@ -112,7 +112,9 @@ def _table(table: Table) -> str:
             cells.append(f"<{tag}{extent}{side}>{_runs(cell.runs)}</{tag}>")
         rows.append(f"<tr>{''.join(cells)}</tr>\n")
     head, body = "".join(rows[: table.header_rows]), "".join(rows[table.header_rows :])
-    return f"<table>\n{f'<thead>{chr(10)}{head}</thead>{chr(10)}' if head else ''}{f'<tbody>{chr(10)}{body}</tbody>{chr(10)}' if body else ''}</table>\n"
+    return (
+        f"<table>\n{f'<thead>{chr(10)}{head}</thead>{chr(10)}' if head else ''}{f'<tbody>{chr(10)}{body}</tbody>{chr(10)}' if body else ''}</table>\n"
+    )
 
 
 def _runs(runs: Sequence[Run]) -> str:

@@ -43,7 +43,11 @@ def write_markdown(document: Document) -> bytes:
             opened.pop()
         prefix = "".join(container.prefix for container in opened)
         verbatim = kept and _still_fits(document.blocks, at, prefix, opened)
-        if previous is not None and not any(container.first for container in opened) and not (verbatim and block.order == previous.order + 1 and _has_source(previous, kept)):
+        if (
+            previous is not None
+            and not any(container.first for container in opened)
+            and not (verbatim and block.order == previous.order + 1 and _has_source(previous, kept))
+        ):
             out.append(_gap(out, previous, block, prefix, line_end))
         waits = not verbatim and _waits_for_child(document.blocks, at)
         if verbatim:
@@ -153,9 +157,7 @@ def _table(table: Table, reader: MarkdownIt) -> list[str]:
     rows: list[str] = []
     for at, row in enumerate(places):
         above = places[at - 1] if at else []
-        shown = [
-            "" if place is None or place in row[:column] or place in above else texts[place[0]][place[1]] for column, place in enumerate(row)
-        ]
+        shown = ["" if place is None or place in row[:column] or place in above else texts[place[0]][place[1]] for column, place in enumerate(row)]
         rows.append("| " + " | ".join(shown) + " |")
     aligns = [*table.aligns, *[""] * len(places[0])][: len(places[0])] if places else []
     rows.insert(1, "|" + "|".join(_RULES[align] for align in aligns) + "|")

@@ -32,6 +32,8 @@ _REPEATED_PAGES: Final = 3
 _BLANK: Final = 0.2
 #: A wider one parts the columns of a table.
 _COLUMN_GAP: Final = 1.6
+#: The first ones may be a list mark with its tab.
+_MARK_CHARS: Final = 4
 
 
 def read_pdf(name: str, data: bytes) -> Document:
@@ -106,7 +108,7 @@ def _lines(raw: Any, text_page: Any, page: int) -> list[Line]:
         if printed:
             text = _whole("".join(_in_place(chars, printed, size or 1))).translate(_HYPHENS).strip(" \t")
             left, right = min(each.left for each in printed), max(each.right for each in printed)
-            row = any(after.left - before.right > _COLUMN_GAP * (size or 1) for before, after in pairwise(printed))
+            row = any(after.left - before.right > _COLUMN_GAP * (size or 1) for before, after in pairwise(printed[_MARK_CHARS:]))
             lines.append(Line(text, len(lines) + 1, page, left, right, size or 1, printed[0].bottom, row))
         chars, size = [], 0.0
     return [line for line in lines if line.text]
@@ -118,7 +120,8 @@ def _in_place(chars: list[_Char], printed: list[_Char], size: float) -> list[str
         return [each.text for each in chars]
     placed = sorted(printed, key=lambda each: each.left)
     return [
-        (" " if before is not None and char.left - before.right > _BLANK * size and (before.text.isascii() or char.text.isascii()) else "") + char.text
+        (" " if before is not None and char.left - before.right > _BLANK * size and (before.text.isascii() or char.text.isascii()) else "")
+        + char.text
         for before, char in zip((None, *placed), placed, strict=False)
     ]
 

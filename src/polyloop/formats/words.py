@@ -46,4 +46,8 @@ LOSS_WORDS: Final[dict[str, tuple[str, str]]] = {
 def say_loss(loss: Loss, lang: str) -> str:
     sentence = LOSS_WORDS[loss.code][0 if lang == "zh" else 1]
     times = f"（{loss.count}）" if lang == "zh" else f" ({loss.count})"
-    return sentence + (times if loss.count > 1 else "") + (f"：{loss.detail}" if loss.detail and lang == "zh" else f": {loss.detail}" if loss.detail else "")
+    return (
+        sentence
+        + (times if loss.count > 1 else "")
+        + (f"：{loss.detail}" if loss.detail and lang == "zh" else f": {loss.detail}" if loss.detail else "")
+    )

@@ -1,0 +1,1 @@
+"""The document audit, first consumer of the kernel."""

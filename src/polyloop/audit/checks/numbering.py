@@ -1,0 +1,187 @@
+"""Numbers of headings, articles and items: their order, and their style.
+
+Openings are read off the beginning of each passage. A stack holds the kinds that are open; a kind met again closes those inside it, and
+its number must be the next one or begin at 1 anew. So any nesting a document chooses is accepted, as long as it keeps to it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from polyloop.audit.checks.finding import Evidence, Finding
+from polyloop.formats.numerals import parsed_chinese
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from polyloop.audit.checks.passages import Passage, Reading
+
+_CJK: Final = "一二三四五六七八九十百零〇两"
+#: kind -> (rank in the official order, 0 for none; pattern with groups `n` and, where styles differ, `style`).
+_KINDS: Final[tuple[tuple[str, int, re.Pattern[str]], ...]] = (
+    ("chapter", 0, re.compile(rf"第(?P<n>[{_CJK}]{{1,5}}|\d{{1,3}})[章编篇](?![，。])")),
+    ("section", 0, re.compile(rf"第(?P<n>[{_CJK}]{{1,5}}|\d{{1,3}})节(?![，。])")),
+    ("article", 0, re.compile(rf"第(?P<n>[{_CJK}]{{1,6}}|\d{{1,3}})条(?![，。、第的规款和至])")),
+    ("first", 1, re.compile(rf"(?P<n>[{_CJK}]{{1,4}})(?P<style>[、．.，,])")),
+    ("second", 2, re.compile(rf"(?P<style>[（(])(?P<n>[{_CJK}]{{1,4}})[）)]")),
+    ("third", 3, re.compile(r"(?P<n>\d{1,2})(?P<style>[.．、])(?!\d)")),
+    ("fourth", 4, re.compile(r"(?P<style>[（(])(?P<n>\d{1,2})[）)]")),
+    ("letter", 0, re.compile(r"\((?P<n>[a-z])\)(?=\s|[A-Z])")),
+)  # fmt: skip
+_QUOTED_CHARACTERS: Final = 30
+_DECIMAL: Final = re.compile(r"(?P<n>\d{1,2}(?:\.\d{1,2}){1,4})(?![\d.%％万亿元℃]|\s*[%万亿元年月日])")
+_LIST_OF_ATTACHMENTS: Final = re.compile(r"附件[：:]\s*(?=1[.．、])")
+#: Kinds of which a number other than 1 at the beginning is a fault by itself.
+_STARTS_AT_ONE: Final = frozenset({"chapter", "article", "first", "second"})
+
+
+class Opening(Struct, frozen=True):
+    """A numbered beginning of a passage. `path` has one number, or those of `2.3.1`."""
+
+    passage: Passage
+    kind: str
+    rank: int
+    path: tuple[int, ...]
+    label: str
+    style: str
+    start: int
+
+
+def openings(reading: Reading) -> Iterator[Opening]:
+    """Numbered passages in order. Items that Word numbered by itself cannot be out of order and are left out."""
+    for passage in reading.prose:
+        if passage.block.type == "quote" or (passage.block.type == "numbered" and reading.document.format == "docx"):
+            continue
+        found = _opening(passage)
+        if found is not None:
+            yield found
+
+
+def _opening(passage: Passage) -> Opening | None:
+    block = passage.block
+    if block.type == "numbered":
+        return Opening(passage, "third", 3, (block.number,), f"{block.number}.", ".", 0)
+    text = block.label + passage.text if block.label else passage.text
+    listed = _LIST_OF_ATTACHMENTS.match(text)
+    start = listed.end() if listed else len(text) - len(text.lstrip())
+    decimal = _DECIMAL.match(text, start)
+    if decimal:
+        return Opening(passage, "decimal", 0, tuple(map(int, decimal["n"].split("."))), decimal[0], "", start)
+    for kind, rank, pattern in _KINDS:
+        found = pattern.match(text, start)
+        number = _number(found["n"]) if found else None
+        if found and number is not None:
+            style = found.groupdict().get("style") or ("cjk" if found["n"][0] in _CJK else "digit")
+            return Opening(passage, "attachment" if listed else kind, rank, (number,), found[0], style, start)
+    return None
+
+
+def _number(text: str) -> int | None:
+    if text.isascii():
+        return int(text) if text.isdigit() else ord(text) - ord("a") + 1
+    return parsed_chinese(text)
+
+
+def heading_numbering(reading: Reading) -> Iterator[Finding]:
+    """Gaps, repeats, numbers that run backwards, levels inside out, and heading levels that are skipped."""
+    outer: list[Opening] = []
+    stack: list[Opening] = []
+    part = 0
+    found = list(openings(reading))
+    decimal = any(each.kind == "decimal" for each in found)
+    for at, each in enumerate(found):
+        if each.passage.part != part:
+            outer, stack, part = [], [], each.passage.part
+        if each.kind == "attachment":
+            stack = []
+            each = Opening(each.passage, "third", 3, each.path, each.label, each.style, each.start)  # noqa: PLW2901 - it begins a list
+        if decimal and each.kind == "third" and each.style in (".", "．"):
+            each = Opening(each.passage, "decimal", 0, each.path, each.label, each.style, each.start)  # noqa: PLW2901 - level one of 1.1
+        following = found[at + 1] if at + 1 < len(found) else None
+        if each.kind in ("chapter", "section"):
+            stack = [open_one for open_one in stack if open_one.kind == "article"]  # articles are counted through all chapters
+            yield from _step(outer, each, following)
+        else:
+            yield from _step(stack, each, following)
+    yield from _levels(reading)
+
+
+def _step(stack: list[Opening], each: Opening, following: Opening | None) -> Iterator[Finding]:
+    place = next((at for at in range(len(stack) - 1, -1, -1) if stack[at].kind == each.kind), None)
+    if place is None:
+        stack.append(each)
+        continued = following is not None and following.kind == each.kind and following.path[-1] == each.path[-1] + 1
+        if each.kind != "decimal" and each.path[0] != 1 and (each.kind in _STARTS_AT_ONE or continued):
+            yield _fault("numbering_gap", each, expected="1", previous="")
+        return
+    last, inner = stack[place], stack[place + 1 :]
+    del stack[place:]
+    stack.append(each)
+    if each.kind == "decimal":
+        if not _follows(last.path, each.path):
+            yield _fault("numbering_order" if each.path <= last.path else "numbering_gap", each, previous=last.label, expected="")
+        return
+    number, before = each.path[0], last.path[0]
+    wrapped = next((deeper for deeper in inner if deeper.rank and each.rank and deeper.rank < each.rank), None)
+    if number == before + 1:
+        if wrapped is not None:
+            yield _fault("level_order", wrapped, outer=each.label)
+    elif number == before and (number > 1 or (each.kind in _STARTS_AT_ONE and not inner)):
+        yield _fault("numbering_repeat", each, previous=last.label, expected=str(before + 1))
+    elif number > before + 1:
+        yield _fault("numbering_gap", each, previous=last.label, expected=str(before + 1))
+    elif number != 1:
+        yield _fault("numbering_order", each, previous=last.label, expected=str(before + 1))
+
+
+def _follows(last: tuple[int, ...], path: tuple[int, ...]) -> bool:
+    """Deeper by 1s, or the next sibling of the last number or of one above it, again deeper by 1s only."""
+    shared = 0
+    while shared < min(len(last), len(path)) and last[shared] == path[shared]:
+        shared += 1
+    rest = path[shared:]
+    if shared == len(last):
+        return bool(rest) and all(number == 1 for number in rest)
+    return bool(rest) and rest[0] == last[shared] + 1 and all(number == 1 for number in rest[1:])
+
+
+def _levels(reading: Reading) -> Iterator[Finding]:
+    """A heading may go down one level at a time."""
+    last = 0
+    headings = [passage for passage in reading.prose if passage.block.type == "heading"]
+    for passage in headings if len(headings) >= 3 else ():
+        level = passage.block.level
+        if last and level > last + 1:
+            yield Finding(
+                "heading_numbering", "warning", "level_skipped", passage.evidence(), {"level": str(level), "previous": str(last)},
+            )  # fmt: skip
+        last = level
+
+
+def _fault(code: str, each: Opening, **params: str) -> Finding:
+    return Finding("heading_numbering", "error", code, _quoted(each), {"label": each.label} | params)
+
+
+def _quoted(each: Opening) -> Evidence:
+    """The number with the words after it; a computed number is not in the text, the words are."""
+    return each.passage.evidence(each.start if not each.passage.block.label else 0, each.start + _QUOTED_CHARACTERS)
+
+
+def numbering_style(reading: Reading) -> Iterator[Finding]:
+    """One style for each level within a part: `一、` or `一.`, full-width or half-width brackets, `1.` or `1、`."""
+    styles: defaultdict[tuple[int, str], defaultdict[str, list[Opening]]] = defaultdict(lambda: defaultdict(list))
+    for each in openings(reading):
+        if each.kind not in ("decimal", "letter", "attachment"):
+            styles[each.passage.part, each.kind][each.style].append(each)
+    for variants in styles.values():
+        counts = Counter({style: len(each) for style, each in variants.items()})
+        usual = counts.most_common(1)[0][0]
+        for style, each in variants.items():
+            if style != usual:
+                usual_label = variants[usual][0].label
+                params = {"label": each[0].label, "usual": usual_label, "count": str(len(each)), "usual_count": str(counts[usual])}
+                yield Finding("numbering_style", "warning", "numbering_style", _quoted(each[0]), params, (_quoted(variants[usual][0]),))
