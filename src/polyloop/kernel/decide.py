@@ -117,7 +117,8 @@ def deadline_ms(s: State) -> int:
     return s.started_at + round(wall * 1000) if wall else 0
 
 
-def _overdue(s: State, now: int) -> str:
+def overdue(s: State, now: int) -> str:
+    """Which time budget is used up, "" = none."""
     if 0 < deadline_ms(s) <= now:
         return "wall_clock"
     working = _budget(s).working_time_s
@@ -133,13 +134,13 @@ def _stop(s: State, now: int) -> End | None:
         return End("budget_exhausted", "valid_steps")
     if counters.iterations >= budget.max_iterations:
         return End("budget_exhausted", "iterations")
-    overdue = _overdue(s, now)
-    return End("budget_exhausted", overdue) if overdue else None
+    time = overdue(s, now)
+    return End("budget_exhausted", time) if time else None
 
 
 def _ask_command(s: State, now: int) -> Command:
     ask = cast(Ask, s.ask)
-    if s.cancel is not None or _overdue(s, now):
+    if s.cancel is not None or overdue(s, now):
         return DropAsk(sent=ask.orphan)
     if not ask.orphan:
         return CallModel()
@@ -175,7 +176,7 @@ def _begun(s: State, call: Call, now: int) -> Command | None:
         if _exhausted(s, call.recoveries):
             return Finish(End("unresolved_action", "max_recoveries", error={"of": call.intent_seq, "recoveries": call.recoveries}))
         return Recover(call.index)
-    if s.cancel is not None:
+    if s.cancel is not None or overdue(s, now):
         return Conclude(call.index)
     return Execute(tuple(c.index for c in s.calls if c.phase == "open" and not c.orphan))
 
@@ -186,7 +187,7 @@ def _waiting(s: State, call: Call, now: int) -> Command:
         if s.call(index) is None:
             return MakeStep(index, "an earlier call of this reply waits")
     deferred = cast(r.ActionDeferred, call.deferred)
-    if s.cancel is not None or _overdue(s, now):
+    if s.cancel is not None or overdue(s, now):
         return Resolve(call.index, "withdrawn")
     if 0 < deferred.until <= now:
         return Resolve(call.index, "expired")
@@ -223,7 +224,7 @@ def _skip(s: State, index: int, now: int) -> str:
         return "the step budget is used up"
     if index >= budget.max_tool_calls_per_iteration > 0:
         return "too many calls in one reply"
-    return "the time budget is used up" if _overdue(s, now) else ""
+    return "the time budget is used up" if overdue(s, now) else ""
 
 
 def _reads_from(s: State, first: int) -> tuple[int, ...]:

@@ -22,8 +22,8 @@ from .events import Events
 from .flight import Abandoned, Flight, Interrupted
 from .machine import Call, State, fold
 from .objects import Json
-from .outcome import action, cut_short
 from .records import BlobRef, Record, Sealed, Text, sha256, text_bytes
+from .recover import cut_short, inquire
 from .seams import (
     Actions,
     Clock,
@@ -178,7 +178,8 @@ class Driver:
                 await asyncio.shield(self._done)
             except asyncio.CancelledError as cancelled:
                 native = cancelled
-                self.suspend() if self.cancel or self.state.cancel else self._cancel_natively()
+                if not (self.cancel or self.state.cancel):
+                    self._cancel_natively()
         self.on_done()
         await self.events.close()
         self._done.result()
@@ -247,9 +248,9 @@ class Driver:
         news = len(self.pending) != 1 or self.pending[0].kind != "resume_started"
         if news:
             await self.flush()
-        if self._resolved(call) or self.suspended or (self.cancel and not self.state.cancel):
+        if self.resolved(call) or self.suspended or (self.cancel and not self.state.cancel):
             return self.suspended
-        if await self._polled(call):
+        if await self._polled(call) or self.state.cancel is not None:
             return False
         if not await self.seams.log.release(self.stream, self.fence, self.signal_seen, command.until):
             await self.heed()
@@ -259,7 +260,8 @@ class Driver:
             self.state, self.prev = self.untouched
         return True
 
-    def _resolved(self, call: Call) -> bool:
+    def resolved(self, call: Call) -> bool:
+        """Take up what an outsider has said about a wait, if anything."""
         deferred = cast(r.ActionDeferred, call.deferred)
         signal = self.resolutions.get(deferred.token)
         if signal is None:
@@ -274,8 +276,8 @@ class Driver:
         deferred = cast(r.ActionDeferred, call.deferred)
         if deferred.awaited not in ("task", "run"):
             return False
-        settled = await self.flight.guard(self.seams.actions.settle(action(self, call), deferred.token))
-        if isinstance(settled, Pending | Unknown):
+        settled = await inquire(self, call, deferred.token, fence=False)
+        if isinstance(settled, Pending | Unknown) or self.state.cancel is not None:
             return False
         self.emit(r.ActionResolved(call.index, deferred.token, "finished", "poll"))
         return True

@@ -9,7 +9,7 @@ Decisions themselves are not in the log: they are a pure function of the reply, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any, Final, Literal, cast
 
 from msgspec import Struct
@@ -146,14 +146,6 @@ def fold(state: State, seq: int, at: int, record: Record) -> State:
     if (state.start is None) != isinstance(record, r.RunStarted):
         raise IllegalRecord(f"{r.KIND_OF[type(record)]} at {seq}")
     return replace(_FOLDS[type(record)](state, at, record), seq=seq + 1, at=at)
-
-
-def fold_all(records: Sequence[tuple[int, int, Record]], state: State | None = None) -> State:
-    """Fold (seq, at, record) triples one after another."""
-    state = State() if state is None else state
-    for seq, at, record in records:
-        state = fold(state, seq, at, record)
-    return state
 
 
 def _need(condition: object, state: State, what: str) -> None:

@@ -8,10 +8,9 @@ from msgspec.structs import replace
 
 from . import decide as d
 from . import records as r
-from .flight import Interrupted
-from .machine import INTERRUPTED, Call
+from .machine import Call
 from .objects import Json
-from .seams import Action, Decided, Deferred, NotStarted, Outcome
+from .seams import Action, Decided, Deferred, Outcome
 from .view import args_of
 
 if TYPE_CHECKING:
@@ -37,6 +36,11 @@ def action(run: Driver, call: Call) -> Action:
 
 def timeout_s(run: Driver, call: Call) -> float:
     return run.seams.tools.specs[cast(r.ActionIntent, call.intent).tool].timeout_s
+
+
+def stopping(run: Driver) -> bool:
+    """True once nothing new may begin: the run is cancelled, or its time is over."""
+    return run.state.cancel is not None or bool(d.overdue(run.state, run.seams.clock.now_ms()))
 
 
 def deadlines(run: Driver, timeout_s: float = 0) -> tuple[tuple[float, str], ...]:
@@ -74,24 +78,6 @@ def settle(run: Driver, call: Call, outcome: Done, ms: float | None) -> None:
     if completion == "DONE" and outcome.result is not None:
         run.result = outcome.result
     run.emit(r.ActionResult(call.index, outcome.status, parts, completion, ms, outcome.evidence, outcome.code))
-
-
-async def cut_short(run: Driver, why: str, *, leaked: bool = False) -> None:
-    """Record what was in flight when it was interrupted. A suspend records nothing: the intent stays open."""
-    flying, run.flying = run.flying, None
-    if why == "suspend" or flying is None:
-        run.suspended = True
-        return
-    if why == "cancel" and run.cancel is not None and run.state.cancel is None:
-        run.emit(run.cancel)
-        run.flight.heeded()
-    ms = flown_ms(run)
-    if not flying:
-        run.mark("model", run.flown_at)
-        run.emit(r.ModelResult(ms=ms, error=r.CallError(INTERRUPTED, message=why)))
-        return
-    for index in flying:
-        run.emit(interrupted(cast(Call, run.state.call(index)), why, ms, leaked=leaked))
 
 
 def interrupted(call: Call, why: str, ms: float, *, leaked: bool = False) -> r.ActionResult:

@@ -15,8 +15,9 @@ from .context import messages
 from .flight import Interrupted
 from .machine import INTERRUPTED, Call
 from .objects import Json
-from .outcome import Done, action, cut_short, deadlines, decision, end, flown_ms, interrupted, settle, timeout_s
+from .outcome import Done, action, deadlines, decision, end, flown_ms, interrupted, settle, timeout_s
 from .records import Text, canonical, sha256
+from .recover import cut_short
 from .seams import Act, Deferred, ModelCallFailed, ModelRequest, Outcome, Reply
 from .steps import make_step
 

@@ -12,29 +12,75 @@ from msgspec.structs import replace
 
 from . import decide as d
 from . import records as r
-from .machine import Call, End
+from .flight import Interrupted
+from .machine import INTERRUPTED, Call, End
 from .objects import Json
-from .outcome import action, deadlines, end, settle
+from .outcome import action, deadlines, end, flown_ms, interrupted, settle, stopping
 from .records import canonical
-from .seams import NotStarted, Outcome, Pending
+from .seams import NotStarted, Outcome, Pending, Settled, Unknown
 
 if TYPE_CHECKING:
     from .driver import Driver
 
 
-async def recover_ask(run: Driver, command: d.RecoverAsk) -> None:
+def recover_ask(run: Driver, command: d.RecoverAsk) -> None:
     ask = run.state.ask
     assert ask is not None
     run.emit(r.Replay(ask.seq, "recall", "recall", ask.recoveries + 1))
 
 
 async def recover(run: Driver, command: d.Recover) -> None:
-    call = cast(Call, run.state.call(command.call))
-    intent = cast(r.ActionIntent, call.intent)
-    policy = intent.replay
-    if run.state.cancel is not None and policy != "probe":
-        policy = "report_unknown"
-    await RECOVER[policy](run, call, r.Replay(call.intent_seq, intent.replay, "report_unknown", call.recoveries + 1))
+    await recover_call(run, cast(Call, run.state.call(command.call)))
+
+
+async def recover_call(run: Driver, call: Call) -> None:
+    """By its policy; once the run is stopping nobody waits and nothing is dispatched, but a service can still be asked."""
+    policy = cast(r.ActionIntent, call.intent).replay
+    chosen = policy if policy == "probe" or not stopping(run) else "report_unknown"
+    await RECOVER[chosen](run, call, r.Replay(call.intent_seq, policy, "report_unknown", call.recoveries + 1))
+
+
+async def cut_short(run: Driver, why: str, *, leaked: bool = False) -> None:
+    """Record what was in flight when it was interrupted. A suspend records nothing: the intent stays open."""
+    flying, run.flying = run.flying, None
+    if why == "suspend" or flying is None:
+        run.suspended = True
+        return
+    if why == "cancel" and run.cancel is not None and run.state.cancel is None:
+        run.emit(run.cancel)
+        run.flight.heeded()
+    ms = flown_ms(run)
+    if not flying:
+        run.mark("model", run.flown_at)
+        run.emit(r.ModelResult(ms=ms, error=r.CallError(INTERRUPTED, message=why)))
+    for call in [cast(Call, run.state.call(index)) for index in flying]:
+        if why == "cancel" and call.phase == "open" and cast(r.ActionIntent, call.intent).replay == "probe" and not leaked:
+            await recover_call(run, call)
+        elif call.phase != "waiting":
+            run.emit(interrupted(call, why, ms, leaked=leaked))
+
+
+async def inquire(run: Driver, call: Call, token: str | None, *, fence: bool) -> Settled:
+    """Ask the service what became of an action. One that breaks, or is cut short by a deadline or a cancel, cannot tell.
+
+    A run that is stopping asks within the grace, and a cancel that comes while it asks makes it ask again, with a fence.
+    """
+    bounds = ((run.seams.grace_s, "deadline"),) if stopping(run) else deadlines(run)
+    run.flying, run.flown_at = (call.index,), run.seams.clock.monotonic()
+    try:
+        settled = await run.flight.guard(run.seams.actions.settle(action(run, call), token, fence), bounds)
+    except Interrupted as cut:
+        if cut.why == "suspend":
+            raise
+        settled = Unknown()
+        if cut.why == "cancel" and run.cancel is not None and run.state.cancel is None:
+            run.emit(run.cancel)
+            run.flight.heeded()
+            settled = await inquire(run, call, token, fence=True)
+    except Exception:
+        settled = Unknown()
+    run.flying = None
+    return settled
 
 
 async def rerun(run: Driver, call: Call, replay: r.Replay) -> None:
@@ -43,8 +89,7 @@ async def rerun(run: Driver, call: Call, replay: r.Replay) -> None:
 
 async def report_unknown(run: Driver, call: Call, replay: r.Replay) -> None:
     run.emit(replay)
-    note = r.Part(text="The process stopped while this action was running.")
-    run.emit(r.ActionResult(call.index, "unknown", (note,), code="recovered", interrupted=True))
+    run.emit(unknown(call, "The process stopped while this action was running."))
 
 
 async def ask_person(run: Driver, call: Call, replay: r.Replay) -> None:
@@ -59,60 +104,78 @@ async def never(run: Driver, call: Call, replay: r.Replay) -> None:
 
 
 async def probe(run: Driver, call: Call, replay: r.Replay) -> None:
-    """Ask the service by key. Proved not started: executed once more, as a new attempt (the seed's `retryable`)."""
+    """Ask the service by key. Proved not started, and fenced: executed once more, as a new attempt (the seed's `retryable`)."""
     run.emit(decided(replay, "probe"))
     await run.flush()
-    fence = run.state.cancel is not None
-    settled = await run.flight.guard(run.seams.actions.settle(action(run, call), None, fence), deadlines(run))
-    if isinstance(settled, NotStarted) and run.state.cancel is None:
+    settled = await inquire(run, call, None, fence=True)
+    if isinstance(settled, NotStarted) and not stopping(run):
         run.emit(decided(replay, "execute"))
-    elif isinstance(settled, NotStarted):
-        run.emit(r.ActionResult(call.index, "not_executed", code="withdrawn"))
     elif isinstance(settled, Pending):
         run.emit(r.ActionDeferred(call.index, settled.token, settled.awaited, settled.until, dispatched=True))
-    elif isinstance(settled, Outcome):
-        settle(run, call, settled, None)
     else:
-        note = r.Part(text="The process stopped while this action was running, and the service cannot tell.")
-        run.emit(r.ActionResult(call.index, "unknown", (note,), code="recovered", interrupted=True))
+        closed(run, call, settled)
 
 
-async def resolve(run: Driver, command: d.Resolve) -> None:
-    deferred = cast(r.ActionDeferred, cast(Call, run.state.call(command.call)).deferred)
-    run.emit(r.ActionResolved(command.call, deferred.token, cast(r.Decision, command.decision), "kernel"))
+def closed(run: Driver, call: Call, settled: Settled) -> None:
+    """The result that the service's answer stands for."""
+    if isinstance(settled, Outcome):
+        settle(run, call, settled, None)
+    elif isinstance(settled, NotStarted):
+        run.emit(r.ActionResult(call.index, "not_executed", code="withdrawn"))
+    else:
+        run.emit(unknown(call, "Its outcome could not be found out."))
+
+
+def unknown(call: Call, text: str) -> r.ActionResult:
+    return r.ActionResult(call.index, "unknown", (r.Part(text=text),), code="recovered", interrupted=True)
+
+
+#: What a resolution of the policy `ask` means.
+PERSON_SAYS: Final[Mapping[str, tuple[r.Status, str]]] = {
+    "finished": ("ok", "A person settled this action as done."),
+    "denied": ("not_executed", "A person settled this action as not done."),
+}
+
+
+def resolve(run: Driver, command: d.Resolve) -> None:
+    """What was said in time counts, however late it is read."""
+    call = cast(Call, run.state.call(command.call))
+    if command.decision == "expired" and run.resolved(call):
+        return
+    token = cast(r.ActionDeferred, call.deferred).token
+    run.emit(r.ActionResolved(call.index, token, cast(r.Decision, command.decision), "kernel"))
 
 
 async def conclude(run: Driver, command: d.Conclude) -> None:
     """The result that a resolution stands for. A dispatched action is asked about; nothing is dispatched here."""
     call = cast(Call, run.state.call(command.call))
     if call.phase == "open":
-        run.emit(r.ActionResult(call.index, "not_executed", code="withdrawn"))
+        withdraw(run, call)
         return
     resolved, deferred = cast(r.ActionResolved, call.resolved), cast(r.ActionDeferred, call.deferred)
     if resolved.decision == "answered":
-        text = run.hold(canonical(resolved.evidence).decode())
-        run.emit(r.ActionResult(call.index, "ok", (r.Part(text=text),)))
-    elif resolved.decision == "finished" and deferred.awaited == "settle":
-        run.emit(r.ActionResult(call.index, "ok", (r.Part(text="A person settled this action as done."),), code="settled"))
-    elif resolved.decision == "finished" or deferred.dispatched and deferred.awaited != "settle":
-        await ask_service(run, call, resolved.decision)
+        run.emit(r.ActionResult(call.index, "ok", reason(run, resolved)))
+    elif deferred.awaited == "settle":
+        status, text = PERSON_SAYS.get(resolved.decision, ("unknown", "Nobody has said what became of this action."))
+        run.emit(r.ActionResult(call.index, status, (r.Part(text=text),), code="settled"))
+    elif resolved.decision == "finished" or deferred.dispatched:
+        await run.flush()
+        closed(run, call, await inquire(run, call, deferred.token, fence=resolved.decision != "finished"))
     else:
-        why = () if resolved.evidence is None else (r.Part(text=run.hold(canonical(resolved.evidence).decode())),)
-        run.emit(r.ActionResult(call.index, "not_executed", why, code=resolved.decision))
+        run.emit(r.ActionResult(call.index, "not_executed", reason(run, resolved), code=resolved.decision))
 
 
-async def ask_service(run: Driver, call: Call, decision: str) -> None:
-    await run.flush()
-    token = cast(r.ActionDeferred, call.deferred).token
-    fence = decision != "finished"
-    settled = await run.flight.guard(run.seams.actions.settle(action(run, call), token, fence), deadlines(run))
-    if isinstance(settled, Outcome):
-        settle(run, call, settled, None)
-    elif isinstance(settled, NotStarted):
+def withdraw(run: Driver, call: Call) -> None:
+    """Never dispatched by this holder; by an earlier one perhaps, unless its service has said no."""
+    if call.recoveries and cast(r.ActionIntent, call.intent).replay != "probe":
+        run.emit(unknown(call, "The process stopped while this action was running."))
+    else:
         run.emit(r.ActionResult(call.index, "not_executed", code="withdrawn"))
-    else:
-        note = r.Part(text="Its outcome could not be found out.")
-        run.emit(r.ActionResult(call.index, "unknown", (note,), code=decision, interrupted=True))
+
+
+def reason(run: Driver, resolved: r.ActionResolved) -> tuple[r.Part, ...]:
+    """What was said with a resolution, for the model."""
+    return () if resolved.evidence is None else (r.Part(text=run.hold(canonical(resolved.evidence).decode())),)
 
 
 def decided(replay: r.Replay, decision: str) -> r.Replay:

@@ -28,7 +28,6 @@ REFUSALS: Final[dict[str, tuple[str, str]]] = {
     "expired": ("denied", "Nobody approved this action in time. It was not executed."),
     "withdrawn": ("not_executed", "The action was withdrawn before it was executed."),
 }
-NO_TIMINGS: Final = Timings()
 
 
 def make_step(s: State, index: int, skip: str, timings: Timings) -> Step:
