@@ -81,6 +81,8 @@ class Driver:
         self.failure: StoreError | None = None
         self.cancel: r.CancelRequested | None = None
         self.suspended = False
+        #: The run was left waiting, and let go.
+        self.rested = False
         self.result: Json = None
         #: Before resume_started was emitted: what a visit that finds no news goes back to.
         self.untouched: tuple[State, str] | None = None
@@ -122,7 +124,7 @@ class Driver:
 
     async def flush(self) -> None:
         """Make everything emitted durable, then let it be seen, then heed what outsiders have left."""
-        if self.pending:
+        if self.news:
             batch, blobs = self.pending, self.blobs
             started = self.seams.clock.monotonic()
             signal_no = await self.seams.log.append(self.stream, batch, self.fence, blobs)
@@ -131,6 +133,11 @@ class Driver:
             self.events.publish()
             if signal_no > self.signal_seen:
                 await self.heed()
+
+    @property
+    def news(self) -> bool:
+        """Whether anything waits to be written. A resumption alone does not: it is the first record of the first batch."""
+        return len(self.pending) > 1 or (bool(self.pending) and self.pending[0].kind != "resume_started")
 
     async def heed(self) -> None:
         """Read new signals: cancel, suspend, resolutions of what the run waits for."""
@@ -245,9 +252,8 @@ class Driver:
     async def _rest(self, command: d.Wait) -> bool:
         """True when the run may be left waiting. A resume that found nothing new writes nothing."""
         call = cast(Call, self.state.call(command.call))
-        news = len(self.pending) != 1 or self.pending[0].kind != "resume_started"
-        if news:
-            await self.flush()
+        news = self.news
+        await self.flush()
         if self.resolved(call) or self.suspended or (self.cancel and not self.state.cancel):
             return self.suspended
         if await self._polled(call) or self.state.cancel is not None:
@@ -255,6 +261,7 @@ class Driver:
         if not await self.seams.log.release(self.stream, self.fence, self.signal_seen, command.until):
             await self.heed()
             return False
+        self.rested = True
         if not news and self.untouched is not None:
             self.pending = []
             self.state, self.prev = self.untouched

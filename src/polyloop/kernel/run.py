@@ -214,15 +214,16 @@ async def _begin(driver: Driver, past: Past, taken: Taken, fields: list[dict[str
 
 async def _drive(driver: Driver, watch: Callable[[Driver], None]) -> RunResult:
     watch(driver)
-    await driver.drive()
-    if not isinstance(driver.failure, StaleFence) and driver.state.waiting is None:
-        await release(driver)
+    try:
+        await driver.drive()
+    finally:
+        await _release(driver)
     return _result(driver, driver.value)
 
 
-async def release(driver: Driver) -> None:
-    """Let the run go; a store that is away has already been told of as the run's failure."""
-    if driver.failure is None:
+async def _release(driver: Driver) -> None:
+    """Let the run go, whatever ended the visit; a store that is away has already been told of as the run's failure."""
+    if driver.failure is None and not driver.rested:
         await driver.seams.log.release(driver.stream, driver.fence, 1 << 62)
 
 
