@@ -1,0 +1,75 @@
+"""How a store comes to be: found or made, checked before it is touched, brought up to date.
+
+A new store is made under another name and appears complete or not at all. So a file that is there and empty was damaged, and
+nothing unreadable is ever replaced by a fresh store.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from .errors import Damaged, DbError
+from .schema import Schema, migrate, pending
+from .sqlite import SqliteSession
+
+
+def locate(where: str | Path) -> Path:
+    """The file of a store: a path, or `sqlite:PATH` (`sqlite:///srv/a.db` is /srv/a.db). Raises DbError for other schemes."""
+    text = str(where)
+    if text.startswith("sqlite:"):
+        text = text.removeprefix("sqlite:").removeprefix("//")
+    elif "://" in text:
+        raise DbError(f"there is no driver for {text.partition(':')[0]}")
+    if not text or "\0" in text:
+        raise DbError("a store needs a path")
+    return Path(text).absolute()
+
+
+def prepare(path: Path, schemas: Sequence[Schema]) -> None:
+    """Make the store if it is not there; check and migrate it if it is. Raises Damaged, NewerSchema, DbError."""
+    try:
+        if not path.exists():
+            _make(path, schemas)
+        if path.stat().st_size == 0:
+            raise Damaged(f"{path} is empty: a store never is")
+    except OSError as error:
+        raise DbError(f"{path}: {error.strerror}") from error
+    session = SqliteSession(path)
+    try:
+        todo = pending(session, session.tables(), schemas)
+        session.configure()
+        # A log left by a crash may hold what a failed sync never wrote out. Folded in now, it is on disk for certain.
+        session.fold()
+        if todo:
+            migrate(session, schemas)
+        session.close()
+    except BaseException:
+        session.abandon()
+        raise
+
+
+def _make(path: Path, schemas: Sequence[Schema]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fd, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".new", dir=path.parent)  # 0600
+    os.close(fd)
+    try:
+        session = SqliteSession(Path(name))
+        try:
+            session.configure()
+            migrate(session, schemas)
+        finally:
+            session.close()
+        with suppress(FileExistsError):  # another process was first: theirs is as good
+            os.link(name, path)
+    finally:
+        for suffix in ("", "-wal", "-shm"):
+            Path(name + suffix).unlink(missing_ok=True)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

@@ -1,0 +1,290 @@
+"""The narrow SQL door: `write` and `read` take a function, and the function sees a `Tx`.
+
+Theory of operation. All writes of a process go to one thread. It takes everything that is queued, without waiting for more, runs
+each piece of work under its own savepoint inside one transaction, commits once, and then wakes the waiters of each event loop
+with a single call. So a failing piece fails alone, a lone writer pays one commit and nothing else, and a hundred share one.
+
+A COMMIT that fails without proof of rollback makes all its waiters `CommitUnknown`. That connection is never used again; it is kept
+open only until its successor has buried what the COMMIT may have left in the log, because closing the last connection would let
+a recovery bring it back. While this is owed, reading first pays it: what a read then says is final.
+
+Reads run on their own connections: `read` on a small pool of threads with one snapshot, `look` inline for a single cheap query.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import Any, TypeVar, TypeVarTuple, cast
+
+from .birth import locate, prepare
+from .errors import Closed, CommitUnknown, DbError
+from .schema import Schema
+from .sqlite import SqliteSession
+from .tx import Session, Tx
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+#: Pieces of work in one transaction.
+BATCH_MAX = 1024
+READERS = 2
+
+
+class _Unit:
+    """A queued piece of work and who waits for it: a future of `loop`, or a lock when there is no loop."""
+
+    __slots__ = ("args", "error", "fn", "gate", "loop", "value")
+
+    def __init__(self, fn: Callable[..., Any], args: tuple[Any, ...], loop: asyncio.AbstractEventLoop | None, gate: Any) -> None:
+        self.fn, self.args, self.loop, self.gate = fn, args, loop, gate
+        self.value: Any = None
+        self.error: BaseException | None = None
+
+
+class Database:
+    """One open store. Safe to use from any thread and any number of event loops; not across a fork."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        #: Transactions committed by this object.
+        self.commits = 0
+        self._queue: SimpleQueue[_Unit | None] = SimpleQueue()
+        self._session: Session | None = None
+        self._failed: list[Session] = []
+        self._ended = False
+        self._idle: list[SqliteSession] = []
+        self._pool = ThreadPoolExecutor(READERS, thread_name_prefix="polyloop-db-read")
+        self._thread = threading.Thread(target=self._work, name="polyloop-db-write", daemon=True)
+
+    @classmethod
+    def open(cls, where: str | Path, schemas: Sequence[Schema]) -> Database:
+        """Open the store at a path or `sqlite:PATH`; make it (0600, parent folders too) if it is not there; migrate it.
+
+        Raises Damaged (not a database, empty, foreign), NewerSchema (file untouched), DbError.
+        """
+        db = cls(locate(where))
+        prepare(db.path, schemas)
+        db._thread.start()
+        return db
+
+    async def write(self, fn: Callable[[Tx, *Ts], T], *args: *Ts) -> T:
+        """Run `fn(tx, *args)` on the writer thread; returns its value when the commit is durable.
+
+        What `fn` raises undoes its own work only, and is raised here. Raises CommitUnknown, Closed, DbError.
+        A caller that is cancelled does not stop it: it happens whole, or not at all.
+        """
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+        self._submit(_Unit(fn, args, loop, future))
+        return await future
+
+    def write_sync(self, fn: Callable[[Tx, *Ts], T], *args: *Ts) -> T:
+        """`write` for a thread without an event loop: blocks until the commit is durable."""
+        gate = threading.Lock()
+        gate.acquire()
+        unit = _Unit(fn, args, None, gate)
+        self._submit(unit)
+        gate.acquire()
+        if unit.error is not None:
+            raise unit.error
+        return cast(T, unit.value)
+
+    async def read(self, fn: Callable[[Tx, *Ts], T], *args: *Ts) -> T:
+        """Run `fn(tx, *args)` on a reader thread; all its queries see one snapshot. Raises CommitUnknown, Closed, DbError."""
+        if self._ended:
+            raise Closed("the database is closed")
+        return await asyncio.get_running_loop().run_in_executor(self._pool, self._snapshot, fn, *args)
+
+    def look(self, fn: Callable[[Tx, *Ts], T], *args: *Ts) -> T:
+        """Run `fn(tx, *args)` here and now: for one cheap query, which in WAL mode waits for nobody. Raises as `read`."""
+        session = self._reader()
+        try:
+            value = fn(session, *args)
+        except DbError:
+            session.abandon()
+            raise
+        except BaseException:
+            self._idle.append(session)
+            raise
+        self._idle.append(session)
+        return value
+
+    def close(self) -> None:
+        """Finish what is queued, fold the log into the file and let go of it. May be called twice."""
+        self._queue.put(None)
+        self._thread.join()
+        self._pool.shutdown()
+        while self._idle:
+            self._idle.pop().close()
+        while self._failed:
+            self._failed.pop().abandon()
+        if self._session is not None:
+            self._session.close()
+            self._session = None
+
+    # --- reading ---------------------------------------------------------------------------------------------------
+
+    def _reader(self) -> SqliteSession:
+        if self._failed:
+            try:
+                self.write_sync(_nothing)
+            except DbError as error:
+                raise CommitUnknown(f"the fate of an earlier commit cannot be told yet ({error})") from error
+        if self._ended:
+            raise Closed("the database is closed")
+        try:
+            return self._idle.pop()
+        except IndexError:
+            session = SqliteSession(self.path)
+            session.configure()
+            session.read_only()
+            return session
+
+    def _snapshot(self, fn: Callable[[Tx, *Ts], T], *args: *Ts) -> T:
+        return self.look(_in_snapshot, fn, args)
+
+    # --- the writer thread -----------------------------------------------------------------------------------------
+
+    def _submit(self, unit: _Unit) -> None:
+        self._queue.put(unit)
+        if self._ended:
+            self._drain()
+
+    def _work(self) -> None:
+        take = self._queue.get
+        while (unit := take()) is not None:
+            batch = [unit]
+            end = False
+            for _ in range(min(self._queue.qsize(), BATCH_MAX - 1)):
+                if (unit := take()) is None:
+                    end = True
+                    break
+                batch.append(unit)
+            self._settle(batch)
+            if end:
+                break
+        # A unit queued from now on is drained here, or by whoever queued it and then saw the flag.
+        self._ended = True
+        self._drain()
+
+    def _drain(self) -> None:
+        try:
+            while True:
+                if (unit := self._queue.get_nowait()) is not None:
+                    unit.error = Closed("the database is closed; nothing was written")
+                    _wake([unit])
+        except Empty:
+            return
+
+    def _settle(self, batch: list[_Unit]) -> None:
+        """Carry out a batch and wake those who wait for it."""
+        try:
+            self._transact(batch)
+        except BaseException as error:
+            kind = type(error) if isinstance(error, DbError) else DbError
+            for unit in batch:
+                if unit.error is None:
+                    unit.error = kind(str(error))  # one each: a raised exception belongs to its raiser
+                    unit.error.__cause__ = error
+        _wake(batch)
+
+    def _transact(self, batch: list[_Unit]) -> None:
+        session = self._writer()
+        try:
+            session.begin()
+            self._run(session, batch)
+        except BaseException:
+            self._undo(session)
+            raise
+        if all(unit.error is not None for unit in batch):
+            self._undo(session)
+            return
+        try:
+            session.commit()
+            self.commits += 1
+        except CommitUnknown:
+            self._session = None
+            self._failed.append(session)
+            raise
+
+    def _run(self, session: Session, batch: list[_Unit]) -> None:
+        """Each piece of work under its own savepoint; a lone one needs none, the transaction is its own."""
+        alone = len(batch) == 1
+        for unit in batch:
+            if not alone:
+                session.savepoint()
+            try:
+                unit.value = unit.fn(session, *unit.args)
+            except BaseException as error:
+                unit.error = error
+                if not alone and not session.undo():
+                    raise DbError(f"the transaction was lost to another's failure; nothing was written ({error})") from error
+            else:
+                if not alone:
+                    session.release()
+
+    def _undo(self, session: Session) -> None:
+        if not session.rollback():
+            self._session = None
+            session.abandon()
+
+    def _writer(self) -> Session:
+        """The writer's connection; after a failure a new one, which first settles what the old one left."""
+        if self._session is None:
+            session = SqliteSession(self.path)
+            try:
+                session.configure()
+                if self._failed:
+                    session.bury()
+            except BaseException:
+                session.abandon()
+                raise
+            while self._failed:
+                self._failed.pop().abandon()
+            self._session = session
+        return self._session
+
+
+def _nothing(_: Tx) -> None:
+    """The writer settles an unknown commit before it runs anything: this is the least it can run."""
+
+
+def _in_snapshot(tx: Tx, fn: Callable[..., T], args: tuple[Any, ...]) -> T:
+    session = cast(Session, tx)
+    session.begin_read()
+    try:
+        return fn(tx, *args)
+    finally:
+        session.rollback()
+
+
+def _wake(units: list[_Unit]) -> None:
+    loops: dict[asyncio.AbstractEventLoop | None, list[_Unit]] = {}
+    for unit in units:
+        loops.setdefault(unit.loop, []).append(unit)
+    for loop, waiting in loops.items():
+        if loop is None:
+            for unit in waiting:
+                unit.gate.release()
+        else:
+            with suppress(RuntimeError):  # that loop is closed: nobody waits there any more
+                loop.call_soon_threadsafe(_deliver, waiting)
+
+
+def _deliver(units: list[_Unit]) -> None:
+    for unit in units:
+        future: asyncio.Future[Any] = unit.gate
+        if future.done():  # its waiter was cancelled
+            continue
+        if unit.error is None:
+            future.set_result(unit.value)
+        elif isinstance(unit.error, StopIteration):  # a future cannot carry it
+            future.set_exception(RuntimeError(repr(unit.error)))
+        else:
+            future.set_exception(unit.error)

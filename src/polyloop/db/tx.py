@@ -1,0 +1,69 @@
+"""What a piece of work sees of the database (`Tx`), and what a driver must offer the writer (`Session`)."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+#: A column value: null, integer, real, text or bytes.
+Value = None | int | float | str | bytes
+Row = tuple[Any, ...]
+
+
+class Tx(Protocol):
+    """One transaction. Parameters are `?` in every dialect; rows are tuples. Valid only while the work runs."""
+
+    def rows(self, sql: str, /, *params: Value) -> list[Row]:
+        """All rows of a query (also of `... returning`)."""
+        ...
+
+    def row(self, sql: str, /, *params: Value) -> Row | None:
+        """The first row, or None."""
+        ...
+
+    def run(self, sql: str, /, *params: Value) -> int:
+        """Carry out a statement; the number of rows it changed."""
+        ...
+
+
+class Session(Tx, Protocol):
+    """One connection of a driver. Every verb raises only the errors of `db.errors`."""
+
+    def begin(self) -> None:
+        """Begin a write transaction, waiting for other processes up to the busy timeout."""
+        ...
+
+    def begin_read(self) -> None:
+        """Begin a read transaction: one snapshot for all that follows."""
+        ...
+
+    def commit(self) -> None:
+        """Make it durable. Raises CommitUnknown unless the failure proves that nothing was committed."""
+        ...
+
+    def rollback(self) -> bool:
+        """Undo the open transaction, if any; false if the connection cannot be trusted any more."""
+        ...
+
+    def savepoint(self) -> None: ...
+
+    def undo(self) -> bool:
+        """Back to the savepoint; false if the whole transaction is already lost."""
+        ...
+
+    def release(self) -> None: ...
+
+    def bury(self) -> None:
+        """Write once, durably, over whatever a failed COMMIT left behind, so that it can never come back."""
+        ...
+
+    def script(self, sql: str) -> None:
+        """Carry out several statements without parameters."""
+        ...
+
+    def tables(self) -> set[str]: ...
+
+    def abandon(self) -> None:
+        """Close without touching the file any more."""
+        ...
+
+    def close(self) -> None: ...
