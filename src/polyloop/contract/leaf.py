@@ -26,7 +26,8 @@ PROVING: Final = frozenset({"revision", "snapshotHash", "state"})
 
 
 class Step(Struct, frozen=True):
-    """One request. `reply` = schema of its answer; `echo` = fields the answer must repeat; `awaits` = it waits for a ticket.
+    """One request. `reply` = schema of its answer; `echo` = fields in which it must name the prepared target; `awaits` = it
+    waits for the ticket of a task started by an earlier step.
 
     Raises ValueError for an effect that nothing could confirm.
     """
@@ -35,7 +36,7 @@ class Step(Struct, frozen=True):
     effect: bool = False
     reply: Shape | None = None
     awaits: bool = False
-    echo: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    echo: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.effect and not (self.reply and PROVING & set(self.reply.raw.get("required", ()))):
@@ -91,8 +92,9 @@ class Call(Struct, frozen=True, kw_only=True):
 
 
 class Prepared(Struct, frozen=True, kw_only=True):
-    """What a call means, found by reading only. `current` = state of the target now, `changed` = since the state named;
-    `problems` and `needs` = what is wrong with the arguments by meaning; `steps` replaces the declared ones.
+    """What a call means, found by reading only. `target` is its wire form, `target_id` what a session reads and blocks;
+    `current` = its state now, `changed` = since the state named; `problems` and `needs` = what is wrong with the arguments by
+    meaning; `steps` replaces the declared ones.
     """
 
     target: dict[str, Any] = field(default_factory=dict[str, Any])
@@ -113,7 +115,9 @@ class Prepared(Struct, frozen=True, kw_only=True):
 
 
 class Conclusion(Struct, frozen=True, kw_only=True):
-    """What the driver found after the steps. `facts` = what the response issues and what it counts as having read."""
+    """What the driver found after the steps. `target` replaces the prepared one where the operation made it; `facts` = what the
+    response issues and what it counts as having read.
+    """
 
     data: dict[str, Any] = field(default_factory=dict[str, Any])
     proofs: tuple[Verification, ...] = ()

@@ -9,9 +9,9 @@ Seed: S0.8-S0.13, S0.39, S0.40.
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from .problem import FieldProblem, bad_arguments
@@ -33,8 +33,8 @@ RECONCILED: Final[dict[Status, frozenset[Status]]] = {
 
 
 class Entry(Struct, frozen=True, kw_only=True):
-    """One operation. `request` = digest of operation and arguments; `target` = whom it may have changed; `charge` = its money
-    as it stands; receipt None = running.
+    """One operation. `request` = digest of operation and arguments; `target` = what it may have changed; `charge` = its
+    money as it stands; receipt None = running.
     """
 
     operation_id: str
@@ -42,7 +42,7 @@ class Entry(Struct, frozen=True, kw_only=True):
     request: str
     key: str = ""
     attempt: int = 1
-    target: str = ""
+    target: dict[str, Any] = field(default_factory=dict[str, Any])
     continues: str = ""
     steps: tuple[StepRecord, ...] = ()
     charge: Charge | None = None

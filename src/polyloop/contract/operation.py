@@ -71,7 +71,7 @@ def reconcile(op: Operation, entry: Entry) -> Process[Entry]:
     old = entry.receipt
     if old and old.status not in RECONCILED:
         return entry
-    trial = _Trial(op, entry, conclusion=Conclusion(data=old.data, target=old.target or {}) if old else Conclusion())
+    trial = _Trial(op, entry, conclusion=Conclusion(data=old.data if old else {}))
     failures = {f.stage: f for f in old.failures or ()} if old else {}
     for record in old.steps if old else entry.steps:
         if record.name == "verify" or not ((step := op.step(record.name)).effect or step.awaits or record.status != "not_started"):
@@ -91,104 +91,6 @@ def reconcile(op: Operation, entry: Entry) -> Process[Entry]:
     if settled != entry:
         yield from _must(leaf.Settle(settled))
     return settled
-
-
-def _must(command: Command) -> Process[Any]:
-    answer = yield command
-    if isinstance(answer, Problem):
-        raise ProblemError(answer)
-    return answer
-
-
-def _answer(op: Operation, receipt: Receipt) -> Answer:
-    if op.answers == "receipt" or receipt.status != "success":
-        return receipt
-    data = receipt.data
-    return ticket(data["taskId"], data["kind"], data["state"], result=data.get("result"))
-
-
-def _pending(entry: Entry) -> Ticket:
-    return ticket(entry.operation_id, "operation", "running")
-
-
-class _Trial(Struct):
-    """One attempt, as it fills."""
-
-    op: Operation
-    entry: Entry
-    steps: list[StepRecord] = field(default_factory=list[StepRecord])
-    failures: list[Problem] = field(default_factory=list[Problem])
-    proofs: list[Verification] = field(default_factory=list[Verification])
-    replies: dict[str, Any] = field(default_factory=dict[str, Any])
-    conclusion: Conclusion = Conclusion()
-
-    @property
-    def whole(self) -> bool:
-        return all(s.status == "success" for s in self.steps)
-
-    def record(self, step: StepRecord, why: Problem | None = None) -> None:
-        self.steps.append(step)
-        if why:
-            self.failures.append(replace(why, stage=step.name, operation=self.op.name))
-
-    def judge(self, step: Step, answer: Any) -> tuple[StepStatus, Problem | None]:
-        """What an answer proves. Only a reply that keeps its schema, and repeats what it must, confirms an effect."""
-        if isinstance(answer, Problem):
-            return step_status(answer, effect=step.effect), answer
-        if isinstance(answer, Ticket):
-            started = {told.get("taskId") for told in (*self.replies.values(), self.conclusion.data) if is_object(told)}
-            if answer.task_id in started:
-                return self._waited(answer)
-        elif not (step.reply and step.reply.problems(answer)) and step.echo.items() <= (answer.items() if is_object(answer) else set()):
-            return "success", None
-        return "unknown" if step.effect else "failed", Problem("invalid_response", "the reply confirms nothing", execution_started=None)
-
-    def _waited(self, found: Ticket) -> tuple[StepStatus, Problem | None]:
-        if not found.terminal:
-            return "not_started", None
-        self.proofs.append(compared("terminal_state", "succeeded", found.phase))
-        if found.complete:
-            return "success", None
-        return "failed", found.error or Problem("task_failed", f"the task ended {found.state}", execution_started=True)
-
-    def conclude(self) -> Process[None]:
-        """The read-back, and the step `verify` that tells of it."""
-        wanted = self.whole
-        found = yield leaf.Conclude(self.entry, self.replies, wanted)
-        why = found if isinstance(found, Problem) else None
-        if isinstance(found, Conclusion):
-            self.conclusion = replace(found, data={**self.conclusion.data, **found.data})
-            self.proofs += found.proofs
-            if wanted and self.op.output.problems(found.data):
-                why = Problem("invalid_response", "the result does not keep its schema", execution_started=True)
-        if wanted and not why and proof_of(self.op.verify, self.proofs)[0] != "matched":
-            why = Problem("invalid_response", "what was read back does not prove the write", execution_started=True)
-        self.record(StepRecord("verify", "failed" if why and wanted else "success" if wanted else "not_started"), why if wanted else None)
-
-    def unmake(self, status: StepStatus, why: Problem) -> None:
-        """What was done, or may have been, was not, or cannot be told any more: by a rollback, by a commit that failed."""
-        touched = {s.name for s in self.steps if s.effect and s.status in ("success", "unknown")}
-        self.steps = [replace(s, status=status if s.name in touched else "not_started") if s.name in {*touched, "verify"} else s for s in self.steps]
-        kept = [f for f in self.failures if f.stage not in {*touched, "verify"}]
-        self.failures = [*(replace(why, stage=s.name, operation=self.op.name) for s in self.steps if s.name in touched), *kept]
-        self.proofs, self.conclusion = [], Conclusion(target=self.conclusion.target)
-
-    def receipt(self) -> Receipt:
-        end, op = self.conclusion, self.op
-        return derive(
-            op.contract, op.name, self.steps, self.failures, op.verify, self.proofs, {"operationId": self.entry.operation_id, **end.data},
-            warnings=end.warnings, compensation=end.compensation, target=end.target,
-        )  # fmt: skip
-
-    def bill(self, receipt: Receipt) -> Charge | None:
-        """What becomes of the reservation. A ticket keeps it until its task ends."""
-        charge = self.entry.charge
-        if charge is None or (self.op.answers == "ticket" and receipt.status == "success"):
-            return charge
-        if receipt.status == "success":
-            cost = self.conclusion.cost_micro
-            return replace(charge, kind="settle", amount_micro=charge.amount_micro if cost is None else cost)
-        return replace(charge, kind="refund" if receipt.status in ("failed", "retryable") else "uncertain")
 
 
 class _Flow:
@@ -222,7 +124,7 @@ class _Flow:
         steps = self._remaining(prepared, done)
         entry = replace(
             entry,
-            target=prepared.target_id,
+            target=prepared.target,
             continues=call.continues.operation_id if call.continues else "",
             steps=tuple(StepRecord(s.name, "unknown" if s.effect else "not_started", s.effect) for s in steps),
             charge=Charge(entry.step_id("pay"), source, "reserve", prepared.price_micro) if op.effect == "pay" else None,
@@ -230,7 +132,7 @@ class _Flow:
         if taken := (yield from _must(leaf.Intend(entry, approval))):
             answer, _ = yield from self._repeat(taken, entry.request)
             return answer or _pending(taken)
-        return (yield from self._carry_out(entry, steps))
+        return (yield from self._carry_out(entry, steps, prepared.target_id))
 
     # whether it may go on
 
@@ -335,7 +237,7 @@ class _Flow:
         self.session.note(Cleared(self.op.name), *found.facts)
         return found.data
 
-    def _carry_out(self, entry: Entry, steps: Sequence[Step]) -> Process[Answer]:
+    def _carry_out(self, entry: Entry, steps: Sequence[Step], target_id: str) -> Process[Answer]:
         tries = 0
         while True:
             trial = yield from self._attempt(entry, steps)
@@ -354,7 +256,7 @@ class _Flow:
         if receipt.status == "success":
             self.session.note(Cleared(self.op.name), *trial.conclusion.facts)
         elif receipt.status == "unknown":
-            self.session.note(Blocked(entry.target, "an earlier write there is unknown"))
+            self.session.note(Blocked(target_id, "an earlier write there is unknown"))
         return _answer(self.op, receipt)
 
     def _attempt(self, entry: Entry, steps: Sequence[Step]) -> Process[_Trial]:
@@ -372,6 +274,89 @@ class _Flow:
             cause = trial.failures[0]
             trial.unmake("not_started", replace(cause, message=f"rolled back: {cause.message}", execution_started=False))
         return trial
+
+
+class _Trial(Struct):
+    """One attempt, as it fills."""
+
+    op: Operation
+    entry: Entry
+    steps: list[StepRecord] = field(default_factory=list[StepRecord])
+    failures: list[Problem] = field(default_factory=list[Problem])
+    proofs: list[Verification] = field(default_factory=list[Verification])
+    replies: dict[str, Any] = field(default_factory=dict[str, Any])
+    conclusion: Conclusion = Conclusion()
+
+    @property
+    def whole(self) -> bool:
+        return all(s.status == "success" for s in self.steps)
+
+    def record(self, step: StepRecord, why: Problem | None = None) -> None:
+        self.steps.append(step)
+        if why:
+            self.failures.append(replace(why, stage=step.name, operation=self.op.name))
+
+    def judge(self, step: Step, answer: Any) -> tuple[StepStatus, Problem | None]:
+        """What an answer proves. Only a reply that keeps its schema, and repeats what it must, confirms an effect."""
+        if isinstance(answer, Problem):
+            return step_status(answer, effect=step.effect), answer
+        if isinstance(answer, Ticket):
+            started = {told.get("taskId") for told in (*self.replies.values(), self.conclusion.data) if is_object(told)}
+            if answer.task_id in started:
+                return self._waited(answer)
+        elif not (step.reply and step.reply.problems(answer)) and all(self._names_target(answer, name) for name in step.echo):
+            return "success", None
+        return "unknown" if step.effect else "failed", Problem("invalid_response", "the reply confirms nothing", execution_started=None)
+
+    def _names_target(self, reply: Any, name: str) -> bool:
+        return is_object(reply) and reply.get(name) == self.entry.target.get(name)
+
+    def _waited(self, found: Ticket) -> tuple[StepStatus, Problem | None]:
+        if not found.terminal:
+            return "not_started", None
+        self.proofs.append(compared("terminal_state", "succeeded", found.phase))
+        if found.complete:
+            return "success", None
+        return "failed", found.error or Problem("task_failed", f"the task ended {found.state}", execution_started=True)
+
+    def conclude(self) -> Process[None]:
+        """The read-back, and the step `verify` that tells of it."""
+        wanted = self.whole
+        found = yield leaf.Conclude(self.entry, self.replies, wanted)
+        why = found if isinstance(found, Problem) else None
+        if isinstance(found, Conclusion):
+            self.conclusion = replace(found, data={**self.conclusion.data, **found.data})
+            self.proofs += found.proofs
+            if wanted and self.op.output.problems(found.data):
+                why = Problem("invalid_response", "the result does not keep its schema", execution_started=True)
+        if wanted and not why and proof_of(self.op.verify, self.proofs)[0] != "matched":
+            why = Problem("invalid_response", "what was read back does not prove the write", execution_started=True)
+        self.record(StepRecord("verify", "failed" if why and wanted else "success" if wanted else "not_started"), why if wanted else None)
+
+    def unmake(self, status: StepStatus, why: Problem) -> None:
+        """What was done, or may have been, was not, or cannot be told any more: by a rollback, by a commit that failed."""
+        touched = {s.name for s in self.steps if s.effect and s.status in ("success", "unknown")}
+        self.steps = [replace(s, status=status if s.name in touched else "not_started") if s.name in {*touched, "verify"} else s for s in self.steps]
+        kept = [f for f in self.failures if f.stage not in {*touched, "verify"}]
+        self.failures = [*(replace(why, stage=s.name, operation=self.op.name) for s in self.steps if s.name in touched), *kept]
+        self.proofs, self.conclusion = [], Conclusion()
+
+    def receipt(self) -> Receipt:
+        end, op = self.conclusion, self.op
+        return derive(
+            op.contract, op.name, self.steps, self.failures, op.verify, self.proofs, {"operationId": self.entry.operation_id, **end.data},
+            warnings=end.warnings, compensation=end.compensation, target=end.target or self.entry.target,
+        )  # fmt: skip
+
+    def bill(self, receipt: Receipt) -> Charge | None:
+        """What becomes of the reservation. A ticket keeps it until its task ends."""
+        charge = self.entry.charge
+        if charge is None or (self.op.answers == "ticket" and receipt.status == "success"):
+            return charge
+        if receipt.status == "success":
+            cost = self.conclusion.cost_micro
+            return replace(charge, kind="settle", amount_micro=charge.amount_micro if cost is None else cost)
+        return replace(charge, kind="refund" if receipt.status in ("failed", "retryable") else "uncertain")
 
 
 def _must(command: Command) -> Process[Any]:

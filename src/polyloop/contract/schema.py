@@ -29,7 +29,7 @@ ISSUES: Final[dict[str, str]] = {
     "required": "required", "dependentRequired": "required", "additionalProperties": "unknown_field", "type": "wrong_type",
     "minimum": "out_of_range", "maximum": "out_of_range", "exclusiveMinimum": "out_of_range", "exclusiveMaximum": "out_of_range",
     "minLength": "length", "maxLength": "length", "pattern": "format", "format": "format", "minItems": "item_count",
-    "maxItems": "item_count", "uniqueItems": "duplicate", "oneOf": "exactly_one", "not": "exclusive",
+    "maxItems": "item_count", "uniqueItems": "duplicate", "oneOf": "exactly_one", "not": "exclusive", "falseSchema": "exclusive",
 }  # fmt: skip
 
 
@@ -85,7 +85,9 @@ def closed(raw: dict[str, Any]) -> Shape:
     return Shape(_shut(raw))
 
 
-def _shut(schema: dict[str, Any]) -> dict[str, Any]:
+def _shut(schema: Any) -> Any:
+    if not is_object(schema):
+        return schema  # true, false
     shut = dict(schema)
     for keyword in ("properties", "$defs"):
         if keyword in shut:
@@ -94,10 +96,12 @@ def _shut(schema: dict[str, Any]) -> dict[str, Any]:
         if keyword in shut:
             shut[keyword] = [_shut(part) for part in shut[keyword]]
     for keyword in ("items", "additionalProperties", "then", "else"):
-        if is_object(shut.get(keyword)):
+        if keyword in shut:
             shut[keyword] = _shut(shut[keyword])
-    if shut.get("type") == "object" and shut.setdefault("additionalProperties", False) is True:
-        raise ValueError("an arguments schema may not be open")
+    if shut.get("type") == "object":
+        shut.setdefault("properties", {})  # without it the validator cannot name what is not declared
+        if shut.setdefault("additionalProperties", False) is True:
+            raise ValueError("an arguments schema may not be open")
     if shut.get("type") == "string" and not {"enum", "const"} & shut.keys():
         shut.setdefault("minLength", 1)
     return shut

@@ -73,7 +73,7 @@ def micro(amount: int | str) -> int:
     try:
         scaled = Decimal(amount) * MICRO
         whole = int(scaled)
-    except ArithmeticError as error:
+    except (ArithmeticError, ValueError) as error:
         raise ValueError(f"not an amount: {amount}") from error
     if scaled != whole or whole < 0:
         raise ValueError(f"not an amount: {amount}")
