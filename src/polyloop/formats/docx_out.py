@@ -44,7 +44,7 @@ def write_docx(document: Document) -> bytes:
             ("rId1", "styles", "styles.xml", False), ("rId2", "numbering", "numbering.xml", False),
             *((f"rId{number}", "hyperlink", target, True) for target, number in body.links.items()),
         ]),
-        "word/styles.xml": styles(document.lang),
+        "word/styles.xml": styles(),
         "word/numbering.xml": numbering(body.restarts),
     }  # fmt: skip
     packed = io.BytesIO()

@@ -25,24 +25,24 @@ _PARAGRAPH_STYLES: Final = (
 _HEADING_SIZES: Final = (36, 32, 28, 26, 24, 24, 24, 24, 24)
 
 
-def styles(lang: str) -> str:
+def styles() -> str:
     fonts = '<w:rFonts w:ascii="Times New Roman" w:hAnsi="Times New Roman" w:eastAsia="SimSun" w:cs="Times New Roman"/>'
     heads = '<w:rFonts w:ascii="Arial" w:hAnsi="Arial" w:eastAsia="SimHei" w:cs="Arial"/>'
     mono = '<w:rFonts w:ascii="Courier New" w:hAnsi="Courier New" w:eastAsia="SimSun" w:cs="Courier New"/>'
-    language = "zh-CN" if lang == "zh" else "en-US"
+    cell_margins = "".join(f'<w:{side} w:w="{width}" w:type="dxa"/>' for side, width in (("top", 0), ("left", 108), ("bottom", 0), ("right", 108)))
+    sides = ("top", "left", "bottom", "right", "insideH", "insideV")
+    borders = "".join(f'<w:{side} w:val="single" w:sz="4" w:space="0" w:color="auto"/>' for side in sides)
     out = [
         f'{XML}<w:styles {_W}><w:docDefaults><w:rPrDefault><w:rPr>{fonts}<w:sz w:val="24"/><w:szCs w:val="24"/>'
-        f'<w:lang w:val="{language if lang == "en" else "en-US"}" w:eastAsia="zh-CN" w:bidi="ar-SA"/></w:rPr></w:rPrDefault>'
+        '<w:lang w:val="en-US" w:eastAsia="zh-CN" w:bidi="ar-SA"/></w:rPr></w:rPrDefault>'
         '<w:pPrDefault><w:pPr><w:spacing w:after="120" w:line="360" w:lineRule="auto"/></w:pPr></w:pPrDefault></w:docDefaults>'
         '<w:style w:type="paragraph" w:default="1" w:styleId="Normal"><w:name w:val="Normal"/><w:qFormat/></w:style>'
         '<w:style w:type="character" w:default="1" w:styleId="DefaultParagraphFont"><w:name w:val="Default Paragraph Font"/></w:style>'
-        '<w:style w:type="table" w:default="1" w:styleId="TableNormal"><w:name w:val="Normal Table"/><w:tblPr><w:tblInd w:w="0" w:type="dxa"/>'
-        '<w:tblCellMar><w:top w:w="0" w:type="dxa"/><w:left w:w="108" w:type="dxa"/><w:bottom w:w="0" w:type="dxa"/><w:right w:w="108" w:type="dxa"/>'
-        "</w:tblCellMar></w:tblPr></w:style>"
-        '<w:style w:type="table" w:styleId="TableGrid"><w:name w:val="Table Grid"/><w:basedOn w:val="TableNormal"/><w:tblPr><w:tblBorders>'
-        + "".join(f'<w:{side} w:val="single" w:sz="4" w:space="0" w:color="auto"/>' for side in ("top", "left", "bottom", "right", "insideH", "insideV"))
-        + "</w:tblBorders></w:tblPr></w:style>"
-    ]  # fmt: skip
+        '<w:style w:type="table" w:default="1" w:styleId="TableNormal"><w:name w:val="Normal Table"/>'
+        f'<w:tblPr><w:tblInd w:w="0" w:type="dxa"/><w:tblCellMar>{cell_margins}</w:tblCellMar></w:tblPr></w:style>'
+        '<w:style w:type="table" w:styleId="TableGrid"><w:name w:val="Table Grid"/><w:basedOn w:val="TableNormal"/>'
+        f"<w:tblPr><w:tblBorders>{borders}</w:tblBorders></w:tblPr></w:style>"
+    ]
     out += [
         f'<w:style w:type="paragraph" w:styleId="Heading{level}"><w:name w:val="heading {level}"/><w:basedOn w:val="Normal"/><w:next w:val="Normal"/>'
         f'<w:qFormat/><w:pPr><w:keepNext/><w:spacing w:before="240" w:after="120"/><w:outlineLvl w:val="{level - 1}"/></w:pPr>'
@@ -56,7 +56,8 @@ def styles(lang: str) -> str:
     ]
     out.append(
         f'<w:style w:type="character" w:styleId="VerbatimChar"><w:name w:val="Verbatim Char"/><w:rPr>{mono}</w:rPr></w:style>'
-        '<w:style w:type="character" w:styleId="Hyperlink"><w:name w:val="Hyperlink"/><w:rPr><w:color w:val="0563C1"/><w:u w:val="single"/></w:rPr></w:style>'
+        '<w:style w:type="character" w:styleId="Hyperlink"><w:name w:val="Hyperlink"/>'
+        '<w:rPr><w:color w:val="0563C1"/><w:u w:val="single"/></w:rPr></w:style>'
         "</w:styles>"
     )
     return "".join(out)

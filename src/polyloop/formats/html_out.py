@@ -42,7 +42,8 @@ def write_html(document: Document) -> bytes:
     title = document.title or next((block.text for block in document.blocks if block.type == "heading"), document.name)
     lang = "zh-CN" if document.lang == "zh" else "en"
     return (
-        f'<!DOCTYPE html>\n<html lang="{lang}">\n<head>\n<meta charset="utf-8">\n<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f'<!DOCTYPE html>\n<html lang="{lang}">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{_escaped(' '.join(title.split()))}</title>\n<style>{_CSS}</style>\n</head>\n<body>\n{clean}</body>\n</html>\n"
     ).encode()
 

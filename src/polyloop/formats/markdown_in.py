@@ -76,10 +76,11 @@ def _cut(drafts: Sequence[_Draft], lines: Sequence[str]) -> list[Block]:
     if starts:
         starts[0] = 0
     ends = [*starts[1:], len(lines)]
-    return [
-        Block(draft.type, span=Span("line", draft.start + 1, max(draft.end, draft.start + 1)), source="".join(lines[start:end]), order=order, **draft.fields)
-        for order, (draft, start, end) in enumerate(zip(drafts, starts, ends, strict=True))
-    ]  # fmt: skip
+    blocks: list[Block] = []
+    for order, (draft, start, end) in enumerate(zip(drafts, starts, ends, strict=True)):
+        span = Span("line", draft.start + 1, max(draft.end, draft.start + 1))
+        blocks.append(Block(draft.type, span=span, source="".join(lines[start:end]), order=order, **draft.fields))
+    return blocks
 
 
 def _with_unclaimed(drafts: list[_Draft], covered: set[int], lines: Sequence[str]) -> list[_Draft]:

@@ -6,7 +6,10 @@ from typing import Final
 
 _DIGITS: Final = "零一二三四五六七八九"
 _UNITS: Final = ("", "十", "百", "千")
-_ROMAN: Final = ((1000, "m"), (900, "cm"), (500, "d"), (400, "cd"), (100, "c"), (90, "xc"), (50, "l"), (40, "xl"), (10, "x"), (9, "ix"), (5, "v"), (4, "iv"), (1, "i"))  # fmt: skip
+_ROMAN: Final = (
+    (1000, "m"), (900, "cm"), (500, "d"), (400, "cd"), (100, "c"), (90, "xc"), (50, "l"), (40, "xl"), (10, "x"), (9, "ix"), (5, "v"),
+    (4, "iv"), (1, "i"),
+)  # fmt: skip
 _CHINESE_FORMS: Final = frozenset({
     "chineseCounting", "chineseCountingThousand", "japaneseCounting", "taiwaneseCounting", "taiwaneseCountingThousand", "ideographDigital",
 })  # fmt: skip

@@ -18,7 +18,7 @@ from polyloop.audit.checks.numbering import heading_numbering, numbering_style
 from polyloop.audit.checks.parts import document_number, document_parts
 from polyloop.audit.checks.passages import Reading
 from polyloop.audit.checks.punctuation import paired_marks, punctuation_repeat, punctuation_width
-from polyloop.audit.checks.references import references
+from polyloop.audit.checks.dangling import references
 from polyloop.audit.checks.repetition import repeated_paragraphs, repeated_words
 from polyloop.audit.checks.tables import table_sums
 

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 _UNITS: Final = {"": 1, "百": 100, "千": 1_000, "万": 10_000, "百万": 1_000_000, "千万": 10_000_000, "亿": 100_000_000}
 _FIGURE: Final = re.compile(
-    r"(?<![\d.,，])(?P<sign>[¥￥$£€]\s?)?(?P<n>\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?)(?![\d,]*\d)\s?(?:(?P<unit>千万|百万|百|千|万|亿)?(?P<yuan>美元|欧元|元))?"
+    r"(?<![\d.,，])(?P<sign>[¥￥$£€]\s?)?(?P<n>\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?)(?![\d,]*\d)\s?"
+    r"(?:(?P<unit>千万|百万|百|千|万|亿)?(?P<yuan>美元|欧元|元))?"
 )
 _CAPITALS: Final = re.compile(r"(?=[零壹贰貳叁參肆伍陆陸柒捌玖拾])[零壹贰貳叁參肆伍陆陸柒捌玖拾佰仟万萬亿億]+[元圆](?:[零壹贰貳叁參肆伍陆陸柒捌玖拾角分]*[角分]|[整正])?整?")  # fmt: skip
 _CAPITAL_DIGITS: Final = {char: at for chars in ("零壹贰叁肆伍陆柒捌玖", "零壹貳參肆伍陸柒捌玖") for at, char in enumerate(chars)}
@@ -29,6 +30,8 @@ _MONEY_AFTER: Final = re.compile(r"\s?(?:百|千|万|亿)*(?:元|美元|欧元)"
 _WIDE_COMMA: Final = re.compile(r"(?<!\d)\d{1,3}(?:，\d{3})+(?=(?:\.\d+)?\s?[百千万亿]?元)")
 _WIDE_DIGITS: Final = re.compile(r"[\uff10-\uff19]+(?:[.．][\uff10-\uff19]+)?")
 _LONG_FIGURE_DIGITS: Final = 5
+_CONNECTOR_CHARACTERS: Final = 16
+_LONG_GROUP_DIGITS: Final = 4
 #: Names under which a document has one amount. What stands before the name must add nothing to it.
 _NAMES_ZH: Final = re.compile(
     r"(?P<before>[\u4e00-\u9fff]{0,6}?)(?P<name>合同总价款?|合同总金额|合同金额|合同价款|项目总投资|总投资额?|预算总额|预算金额|项目预算|采购预算|最高限价|招标控制价|投标保证金"
@@ -37,7 +40,8 @@ _NAMES_ZH: Final = re.compile(
 )
 _NAMES_EN: Final = re.compile(
     r"\b(?P<before>)(?P<name>total (?:fee|price|cost|budget|amount|investment|contract (?:price|value))|contract (?:price|sum|value)|tender deposit|performance bond)"
-    r"(?: for [\w ]{1,30}?)?(?:\s*[:：]|\s+(?:is|of|shall be|amounts to|was|will be))?\s*(?:RMB|CNY|USD|EUR|GBP)?\s*(?=[¥￥$£€\d])",
+    r"(?: for [\w ]{1,30}?)?"
+    r"(?:\s*[:：]|\s+(?:is|of|shall be|amounts to|was|will be))?\s*(?:RMB|CNY|USD|EUR|GBP)?\s*(?=[¥￥$£€\d])",
     re.IGNORECASE,
 )
 _PLAIN_BEFORE: Final = re.compile(r"(?:本|该|此|其|本次|本合同|本项目|该项目|其中|而|且|的|则|约定)?\Z")
@@ -117,7 +121,7 @@ def _paired(text: str, capital: Amount, figures: list[Amount]) -> Amount | None:
     """The figures that only brackets and words like 大写 part from the capitals."""
     for each in figures:
         between = text[each.end : capital.start] if each.end <= capital.start else text[capital.end : each.start]
-        if len(between) <= 16 and _CONNECTORS.match(between):
+        if len(between) <= _CONNECTOR_CHARACTERS and _CONNECTORS.match(between):
             return each
     return None
 
@@ -171,7 +175,7 @@ def number_format(reading: Reading) -> Iterator[Finding]:
         text = passage.text
         for found in _BAD_GROUPS.finditer(text):
             money = _MONEY_AFTER.match(text, found.end()) or text[max(found.start() - 2, 0) : found.start()].strip(" ")[-1:] in tuple("¥￥$£€")
-            long_group = any(len(group) >= 4 for group in found[0].split(".")[0].split(",")[1:])
+            long_group = any(len(group) >= _LONG_GROUP_DIGITS for group in found[0].split(".")[0].split(",")[1:])
             if not _GOOD_GROUPS.fullmatch(found[0]) and (money or long_group):
                 yield Finding("number_format", "error", "thousands_broken", passage.evidence(*found.span()), {"number": found[0]})
         for pattern, code in ((_WIDE_COMMA, "number_comma_wide"), (_WIDE_DIGITS, "digits_wide")):

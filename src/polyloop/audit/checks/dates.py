@@ -5,6 +5,7 @@ from __future__ import annotations
 import calendar
 import re
 from collections import defaultdict
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
@@ -18,7 +19,10 @@ if TYPE_CHECKING:
     from polyloop.audit.checks.passages import Passage, Reading
 
 _MONTHS: Final = ("january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november", "december")
-_MONTH: Final = r"(?P<{0}>Jan(?:uary|\.)?|Feb(?:ruary|\.)?|Mar(?:ch|\.)?|Apr(?:il|\.)?|May|June?|July?|Aug(?:ust|\.)?|Sept?(?:ember|\.)?|Oct(?:ober|\.)?|Nov(?:ember|\.)?|Dec(?:ember|\.)?)"  # fmt: skip
+_MONTH: Final = (
+    r"(?P<m>Jan(?:uary|\.)?|Feb(?:ruary|\.)?|Mar(?:ch|\.)?|Apr(?:il|\.)?|May|June?|July?|Aug(?:ust|\.)?|Sept?(?:ember|\.)?"
+    r"|Oct(?:ober|\.)?|Nov(?:ember|\.)?|Dec(?:ember|\.)?)"
+)
 _NUMERALS: Final = "〇零○一二三四五六七八九"
 _EDGE: Final = r"(?<![\dA-Za-z./-])"
 #: style -> pattern with named groups for year, month, day.
@@ -28,15 +32,14 @@ _STYLES: Final = {
     "2024-1-1": re.compile(_EDGE + r"(?P<y>(?:19|20)\d\d)-(?P<m>\d{1,2})-(?P<d>\d{1,2})(?![\d.-]|-)"),
     "2024/1/1": re.compile(_EDGE + r"(?P<y>(?:19|20)\d\d)/(?P<m>\d{1,2})/(?P<d>\d{1,2})(?![\d./-])"),
     "2024.1.1": re.compile(_EDGE + r"(?P<y>(?:19|20)\d\d)\.(?P<m>\d{1,2})\.(?P<d>\d{1,2})(?![\d-]|\.\d)"),
-    "1 May 2024": re.compile(rf"(?<!\d)(?P<d>\d{{1,2}})(?:st|nd|rd|th)?\s+{_MONTH.format('m')},?\s+(?P<y>\d{{4}})(?!\d)", re.IGNORECASE),
-    "May 1, 2024": re.compile(rf"\b{_MONTH.format('m')}\s+(?P<d>\d{{1,2}})(?:st|nd|rd|th)?,?\s+(?P<y>\d{{4}})(?!\d)", re.IGNORECASE),
+    "1 May 2024": re.compile(rf"(?<!\d)(?P<d>\d{{1,2}})(?:st|nd|rd|th)?\s+{_MONTH},?\s+(?P<y>\d{{4}})(?!\d)", re.IGNORECASE),
+    "May 1, 2024": re.compile(rf"\b{_MONTH}\s+(?P<d>\d{{1,2}})(?:st|nd|rd|th)?,?\s+(?P<y>\d{{4}})(?!\d)", re.IGNORECASE),
 }
 _NO_YEAR: Final = re.compile(r"(?<![\d年])(?P<m>\d{1,2})月(?P<d>\d{1,2})日")
 _WEEKDAY_ZH: Final = re.compile(r"[（(](?:星期|周)([一二三四五六日天])")
 _WEEKDAY_EN: Final = re.compile(r"\b(Monday|Tuesday|Wednesday|Thursday|Friday|Saturday|Sunday)\b", re.IGNORECASE)
 _TIME: Final = r"(?:[（(][^（）()]{1,10}[）)])?\s*(?:(?:上午|下午)?\d{1,2}[:：时]\d{0,2}分?)?"
 _RANGE: Final = re.compile(_TIME + r"\s*起?\s*(?:至|到|—{1,2}|–|-|~|～|to|until|through|and)\s*\Z")
-_BETWEEN: Final = re.compile(r"(?i:between|from)\s*\Z|\Z")
 _DUE_ZH: Final = re.compile(r"(?:\d{1,2}[:：时]\d{0,2}分?)?(?:之前|以前|前|止|截止)")
 _DUTY_ZH: Final = re.compile(r"请|应|须|务必|报送|提交|递交|报名|逾期")
 _DUE_EN: Final = re.compile(
@@ -54,6 +57,9 @@ _LABELS: Final = (
     (re.compile(r"\b(?:submission|tender) deadline\b", re.IGNORECASE), re.compile(r"\b(?:tender|bid) opening\b", re.IGNORECASE)),
 )  # fmt: skip
 _LABEL_REACH: Final = 14
+_RANGE_CHARACTERS: Final = 40
+_LABEL_CHARACTERS: Final = 16
+_MONTHS_OF_YEAR: Final = 12
 
 
 class Date(Struct, frozen=True):
@@ -74,7 +80,7 @@ class Date(Struct, frozen=True):
 
     @property
     def exists(self) -> bool:
-        return self.year > 0 and 1 <= self.month <= 12 and 1 <= self.day <= calendar.monthrange(self.year, self.month)[1]
+        return self.year > 0 and 1 <= self.month <= _MONTHS_OF_YEAR and 1 <= self.day <= calendar.monthrange(self.year, self.month)[1]
 
 
 def dates_in(passage: Passage) -> list[Date]:
@@ -85,7 +91,7 @@ def dates_in(passage: Passage) -> list[Date]:
     for style, pattern in _STYLES.items():
         for each in pattern.finditer(passage.text):
             year, month, day = (_number(each[name]) for name in "ymd")
-            low = [text for text in (each["m"], each["d"]) if text.isascii() and text.isdigit() and int(text) < 10]
+            low = [text for text in (each["m"], each["d"]) if text.isascii() and text.isdigit() and len(text.lstrip("0")) < 2]
             padded = any(text.startswith("0") for text in low) if low and style == "年月日" else None
             found.append(Date(passage, *each.span(), style, year, month, day, padded))
     return sorted(found, key=lambda date: date.start)
@@ -107,7 +113,7 @@ def date_validity(reading: Reading) -> Iterator[Finding]:
                 yield Finding("date_validity", "error", "date_impossible", passage.evidence(date.start, date.end), {"date": _shown(date)})
         for each in _NO_YEAR.finditer(passage.text):
             month, day = int(each["m"]), int(each["d"])
-            if not (1 <= month <= 12 and 1 <= day <= calendar.monthrange(2024, month)[1]):
+            if not (1 <= month <= _MONTHS_OF_YEAR and 1 <= day <= calendar.monthrange(2024, month)[1]):
                 yield Finding("date_validity", "error", "date_impossible", passage.evidence(*each.span()), {"date": each[0]})
 
 
@@ -171,9 +177,9 @@ def date_order(reading: Reading) -> Iterator[Finding]:
 def _ranges(reading: Reading) -> Iterator[Finding]:
     for passage in reading.passages:
         dates = [date for date in dates_in(passage) if date.exists]
-        for first, second in zip(dates, dates[1:], strict=False):
+        for first, second in pairwise(dates):
             between = passage.text[first.end : second.start]
-            joined = len(between) <= 40 and _RANGE.match(between)
+            joined = len(between) <= _RANGE_CHARACTERS and _RANGE.match(between)
             if joined and between.strip() == "and" and not re.search(r"(?i:between)\s*\Z", passage.text[max(first.start - 10, 0) : first.start]):
                 continue
             if joined and second.key < first.key:
@@ -218,13 +224,10 @@ def issue_date(reading: Reading) -> Date | None:
     """The last passage of the main text that is a date and nothing else (a label before it aside)."""
     for passage in reversed(reading.main[-15:]):
         dates = dates_in(passage)
-        if (
-            len(dates) == 1
-            and dates[0].exists
-            and len(passage.text) - (dates[0].end - dates[0].start) <= 16
-            and dates[0].end >= len(passage.text.rstrip()) - 2
-        ):
-            return dates[0]
+        if len(dates) == 1 and dates[0].exists:
+            before, after = passage.text[: dates[0].start], passage.text[dates[0].end :].strip()
+            if len(before) <= _LABEL_CHARACTERS and len(after) <= 1:
+                return dates[0]
     return None
 
 

@@ -26,10 +26,15 @@ _DEFINED_EN: Final = re.compile(
     r"\((?:the\s+|each\s+an?\s+|an?\s+|hereinafter\s+|\")?[“\"]?(?P<short>[A-Z][A-Za-z&]{1,12})[”\"]?\)|\b(?P<lead>[A-Z][A-Z&]{1,6}) \([A-Z][a-z]"
 )
 _TERM_EN: Final = re.compile(r"(?P<full>[^.;()\n]{3,80})\s\((?:hereinafter\s+)?(?:the\s+)?[“\"](?P<short>[A-Z][\w &-]{1,40})[”\"]\)")
+#: Abbreviations nobody explains, and words that are set in capitals for weight.
 _KNOWN: Final[frozenset[str]] = frozenset(
-    "UK USA US EU UN UNESCO WHO NATO VAT PDF ISO IEC LLP LLC PLC INC LTD CO GDP IT ID URL HTTP HTTPS HTML XML CSV API AM PM GMT UTC BST CEO CFO CTO COO FAQ TV PC"
-    " USB CD DVD OK NB PS RSVP PO BOX QR SMS GPS DNA RNA LED AC DC HIV AIDS COVID ASAP TBC TBD NA RMB CNY USD EUR GBP HKD JPY NOT AND OR MUST SHALL ONLY ALL ANY"
-    " NO THE IF OF TO FOR IN ON BY BE IS ARE MAY WILL YES REF RE CC ATTN II III IV VI VII VIII IX XI XII".split()
+    re.findall(
+        r"[A-Z]+",
+        """UK USA US EU UN UNESCO WHO NATO VAT PDF ISO IEC LLP LLC PLC INC LTD CO GDP IT ID URL HTTP HTTPS HTML XML CSV API AM PM GMT
+        UTC BST CEO CFO CTO COO FAQ TV PC USB CD DVD OK NB PS RSVP PO BOX QR SMS GPS DNA RNA LED AC DC HIV AIDS COVID ASAP TBC TBD NA
+        RMB CNY USD EUR GBP HKD JPY NOT AND OR MUST SHALL ONLY ALL ANY NO THE IF OF TO FOR IN ON BY BE IS ARE MAY WILL YES REF RE CC
+        ATTN II III IV VI VII VIII IX XI XII""",
+    )
 )
 _ORGANISATION: Final = re.compile(
     r"[\u4e00-\u9fff（）()A-Za-z]{2,24}?(?:有限责任公司|股份有限公司|有限公司|集团公司|管理委员会|委员会|人民政府|办公室|管理局|管理中心|研究院|研究所|设计院|事务所"
@@ -40,6 +45,10 @@ _NOT_A_SLIP: Final = frozenset(
 )
 _PLACE_AFTER: Final = re.compile(r".{0,2}[省市区县镇乡村州盟旗路街]")
 _MIN_LEFT: Final = 3
+_MIN_RIGHT: Final = 2
+#: Two characters left out (股份) are a slip only in front of a long ending; before a short one they make another office.
+_LEFT_OUT: Final = 2
+_LONG_ENDING: Final = 4
 _MIN_SHARED: Final = 6
 _MAX_NAMES: Final = 600
 
@@ -173,9 +182,9 @@ def _slip(one: str, other: str) -> tuple[str, str] | None:
         left = _shared_end(rest_one, rest_other)
         changed = one[len(rest_one) : len(one) - right] + other[len(rest_other) : len(other) - right]
         after = one[len(one) - right :]
-        if left < _MIN_LEFT or left + right < _MIN_SHARED or right < 2 or any(char in _NOT_A_SLIP for char in changed):
+        if left < _MIN_LEFT or left + right < _MIN_SHARED or right < _MIN_RIGHT or any(char in _NOT_A_SLIP for char in changed):
             continue
-        if changed and not _PLACE_AFTER.match(after) and not (cut_one != cut_other and len(changed) == 2 and right < 4):
+        if changed and not _PLACE_AFTER.match(after) and not (cut_one != cut_other and len(changed) == _LEFT_OUT and right < _LONG_ENDING):
             return one[len(rest_one) - left :], other[len(rest_other) - left :]
     return None
 

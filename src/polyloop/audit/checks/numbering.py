@@ -33,6 +33,7 @@ _KINDS: Final[tuple[tuple[str, int, re.Pattern[str]], ...]] = (
     ("letter", 0, re.compile(r"\((?P<n>[a-z])\)(?=\s|[A-Z])")),
 )  # fmt: skip
 _QUOTED_CHARACTERS: Final = 30
+_MIN_HEADINGS: Final = 3
 _DECIMAL: Final = re.compile(r"(?P<n>\d{1,2}(?:\.\d{1,2}){1,4})(?![\d.%％万亿元℃]|\s*[%万亿元年月日])")
 _LIST_OF_ATTACHMENTS: Final = re.compile(r"附件[：:]\s*(?=1[.．、])")
 #: Kinds of which a number other than 1 at the beginning is a fault by itself.
@@ -153,7 +154,7 @@ def _levels(reading: Reading) -> Iterator[Finding]:
     """A heading may go down one level at a time."""
     last = 0
     headings = [passage for passage in reading.prose if passage.block.type == "heading"]
-    for passage in headings if len(headings) >= 3 else ():
+    for passage in headings if len(headings) >= _MIN_HEADINGS else ():
         level = passage.block.level
         if last and level > last + 1:
             yield Finding(

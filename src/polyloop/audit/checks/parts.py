@@ -58,6 +58,7 @@ _ISSUER: Final = re.compile(r"[\u4e00-\u9fff（）()\d、 ]{2,60}\Z")
 _HEAD_PASSAGES: Final = 8
 _TAIL_PASSAGES: Final = 12
 _MAX_TITLE: Final = 80
+_MAX_RECIPIENTS: Final = 160
 
 
 class Head(Struct, frozen=True):
@@ -135,7 +136,13 @@ def _ending(reading: Reading, head: Head, needs: frozenset[str]) -> Iterator[Fin
 
 def _is_recipient(passage: Passage) -> bool:
     text = passage.text.strip()
-    return text.endswith(("：", ":")) and len(text) <= 160 and "。" not in text and not _AS_FOLLOWS.search(text) and not _NUMBERED.match(text)
+    return (
+        text.endswith(("：", ":"))
+        and len(text) <= _MAX_RECIPIENTS
+        and "。" not in text
+        and not _AS_FOLLOWS.search(text)
+        and not _NUMBERED.match(text)
+    )
 
 
 def _is_date(passage: Passage) -> bool:
@@ -156,7 +163,8 @@ def document_number(reading: Reading) -> Iterator[Finding]:
     """A document's number has its year in 〔〕, in full, and a bare number: 国发〔2024〕5号."""
     for passage in reading.prose:
         for found in _DOCUMENT_NUMBER.finditer(passage.text):
-            right = f"{found['code']}〔{found['year'] if len(found['year']) == 4 else '20' + found['year']}〕{int(found['n'])}号"
+            year = found["year"] if len(found["year"]) > 2 else f"20{found['year']}"  # noqa: PLR2004 - two digits of a year
+            right = f"{found['code']}〔{year}〕{int(found['n'])}号"
             written = re.sub(r"\s", "", found[0])
             if written != right:
                 params = {"number": written, "right": right}

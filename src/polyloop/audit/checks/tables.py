@@ -26,9 +26,14 @@ _NOT_ADDED: Final = re.compile(
     re.IGNORECASE,
 )
 _SHARE: Final = re.compile(r"占比|比重|share|percent|%", re.IGNORECASE)
-_NUMBER: Final = re.compile(r"[¥￥$£€]?\s*(?P<sign>[-－−(（]?)\s*[¥￥$£€]?(?P<n>\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?)\s*[)）]?\s*(?P<unit>[%％]|[百千万亿]*元|[台套个件家人名项辆次])?\Z")  # fmt: skip
+_NUMBER: Final = re.compile(
+    r"[¥￥$£€]?\s*(?P<sign>[-－−(（]?)\s*[¥￥$£€]?(?P<n>\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?)\s*[)）]?\s*"
+    r"(?P<unit>[%％]|[百千万亿]*元|[台套个件家人名项辆次])?\Z"
+)
 _EMPTY: Final = frozenset({"", "-", "—", "——", "/", "－", "–", "n/a"})
 _MAX_CELLS: Final = 40_000
+_MIN_ADDENDS: Final = 2
+_WHOLE_PERCENT: Final = 100
 
 
 class _Value(Struct, frozen=True):
@@ -113,9 +118,9 @@ def _total_cell(view: _View, total: int, column: int, start: int) -> Iterator[Fi
             return
         if value is not None and not _PART_OF.match(view.label(row)):
             (groups if _SUBTOTAL.match(view.label(row)) else items).append(value)
-    if said is None or len(items) + len(groups) < 2 or any(value.unit != said.unit for value in items + groups):
+    if said is None or len(items) + len(groups) < _MIN_ADDENDS or any(value.unit != said.unit for value in items + groups):
         return
-    if (said.unit in ("%", "％") or _SHARE.search(view.head(column))) and said.number != 100:
+    if (said.unit in ("%", "％") or _SHARE.search(view.head(column))) and said.number != _WHOLE_PERCENT:
         return
     sums = [_sum(values) for values in (items, groups) if values]
     if all(abs(each - said.number) > _tolerance([*items, *groups], said) for each in sums):
@@ -134,7 +139,7 @@ def _total_columns(view: _View) -> Iterator[Finding]:
     for row in range(view.heads, len(view.rows)):
         said = _value(view.text(row, column))
         values = [value for at in addends if (value := _value(view.text(row, at))) is not None]
-        if said is None or len(values) < 2 or any(value.unit != said.unit for value in values):
+        if said is None or len(values) < _MIN_ADDENDS or any(value.unit != said.unit for value in values):
             continue
         total = _sum(values)
         if abs(total - said.number) > _tolerance(values, said):

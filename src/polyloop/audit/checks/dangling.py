@@ -29,8 +29,12 @@ _CAPTION_ZH: Final = re.compile(r"\s*(?P<kind>表|图)(?P<n>\d{1,3}(?:[-.－]\d{
 _SECTION_EN: Final = re.compile(
     r"\b(?:Section|Clause|Paragraph|Sections|Clauses)\s+(?P<n>\d{1,2}(?:\.\d{1,2})*)(?!\d|\.\d|\s+of\s+the\s+(?!Agreement|Contract|Policy))"
 )
-_NAMED_EN: Final = re.compile(r"\b(?P<kind>Appendix|Annex|Schedule|Exhibit|Attachment|Table|Figure)\s+(?P<n>[A-Z]|\d{1,2}(?:\.\d{1,2})?)\b(?!\s+of\s+the\s+(?!Agreement|Contract|Policy))")  # fmt: skip
+_OF_ANOTHER_EN: Final = r"(?!\s+of\s+the\s+(?!Agreement|Contract|Policy))"
+_NAMED_EN: Final = re.compile(
+    r"\b(?P<kind>Appendix|Annex|Schedule|Exhibit|Attachment|Table|Figure)\s+(?P<n>[A-Z]|\d{1,2}(?:\.\d{1,2})?)\b" + _OF_ANOTHER_EN
+)
 _MIN_ARTICLES: Final = 3
+_MAX_HEADING: Final = 60
 
 
 def references(reading: Reading) -> Iterator[Finding]:
@@ -68,7 +72,7 @@ def _attachment_numbers(reading: Reading) -> set[int]:
             has.add(number)
             has.update(int(each) for each in re.findall(r"(?<![\d.])(\d{1,2})[.．、](?!\d)", text))
         heading = _ATTACHMENT.match(text)
-        if heading and passage.part > 0 and len(text) <= 60 and "。" not in text:
+        if heading and passage.part > 0 and len(text) <= _MAX_HEADING and "。" not in text:
             has.add(int(heading["n"]) if heading["n"].isdigit() else parsed_chinese(heading["n"]) or 0)
     return has
 
