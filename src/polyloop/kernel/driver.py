@@ -20,7 +20,7 @@ from . import records as r
 from .context import look_up
 from .events import Events
 from .flight import Abandoned, Flight, Interrupted
-from .machine import Call, State, fold
+from .machine import RESOLVED_PHASE, Call, State, fold
 from .objects import Json
 from .records import BlobRef, Record, Sealed, Text, sha256, text_bytes
 from .recover import cut_short, inquire
@@ -148,7 +148,7 @@ class Driver:
                 self.flight.want("cancel")
             elif signal.kind == "suspend" and signal.no > self.since:
                 self.suspend()
-            elif signal.kind == "resolve":
+            elif signal.kind == "resolve" and signal.decision in RESOLVED_PHASE and signal.no > self.state.spent.get(signal.token, 0):
                 self.resolutions.setdefault(signal.token, signal)
 
     def suspend(self) -> None:
@@ -274,9 +274,14 @@ class Driver:
         if signal is None:
             return False
         late = 0 < deferred.until < signal.at
-        decision = "expired" if late else signal.decision
-        self.emit(r.ActionResolved(call.index, deferred.token, cast(r.Decision, decision), signal.by, signal.body))
+        self.resolve(call, "expired" if late else cast(r.Decision, signal.decision), signal.by, signal.body)
         return True
+
+    def resolve(self, call: Call, decision: r.Decision, by: str, evidence: Json = None) -> None:
+        """Record the end of a wait; all that has been said about its token is spent with it."""
+        token = cast(r.ActionDeferred, call.deferred).token
+        self.resolutions.pop(token, None)
+        self.emit(r.ActionResolved(call.index, token, decision, by, evidence, self.signal_seen))
 
     async def _polled(self, call: Call) -> bool:
         """Ask the service about a dispatched action once per visit."""
@@ -286,7 +291,7 @@ class Driver:
         settled = await inquire(self, call, deferred.token, fence=False)
         if isinstance(settled, Pending | Unknown) or self.state.cancel is not None:
             return False
-        self.emit(r.ActionResolved(call.index, deferred.token, "finished", "poll"))
+        self.resolve(call, "finished", "poll")
         return True
 
     def _leaked(self, why: str) -> None:

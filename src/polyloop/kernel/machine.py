@@ -104,6 +104,8 @@ class State(Struct, frozen=True):
     history: History = History()
     digest: str = ""
     argument_failures: dict[str, int] = {}
+    #: By token: the last signal that can have been about an earlier wait for it.
+    spent: dict[str, int] = {}
     #: Stall guard: the signature of the running streak, and whether this iteration has scored or was valid.
     signature: str = ""
     scored: bool = False
@@ -205,6 +207,7 @@ def _action_deferred(s: State, at: int, rec: r.ActionDeferred) -> State:
 def _action_resolved(s: State, at: int, rec: r.ActionResolved) -> State:
     call = _moving(s, rec.of, "action_resolved")
     _need(call.deferred and call.deferred.token == rec.token, s, "action_resolved with a foreign token")
+    s = replace(s, spent={**s.spent, rec.token: rec.signal})
     return _put(s, replace(call, phase=RESOLVED_PHASE[rec.decision], resolved=rec, orphan=s.suspect))
 
 

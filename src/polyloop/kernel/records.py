@@ -206,13 +206,17 @@ class ActionDeferred(Struct, frozen=True, omit_defaults=True):
 
 
 class ActionResolved(Struct, frozen=True, omit_defaults=True):
-    """The wait is over. Durable *before* an approved effect is dispatched. `of` = the call index."""
+    """The wait is over. Durable *before* an approved effect is dispatched. `of` = the call index.
+
+    `signal` = the last signal heeded by then: what was said about this token up to it is spent.
+    """
 
     of: int
     token: str
     decision: Decision
     by: str = ""
     evidence: Json = None
+    signal: int = 0
 
 
 class Step(Struct, frozen=True, omit_defaults=True):

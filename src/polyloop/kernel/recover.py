@@ -140,10 +140,8 @@ PERSON_SAYS: Final[Mapping[str, tuple[r.Status, str]]] = {
 def resolve(run: Driver, command: d.Resolve) -> None:
     """What was said in time counts, however late it is read."""
     call = cast(Call, run.state.call(command.call))
-    if command.decision == "expired" and run.resolved(call):
-        return
-    token = cast(r.ActionDeferred, call.deferred).token
-    run.emit(r.ActionResolved(call.index, token, cast(r.Decision, command.decision), "kernel"))
+    if command.decision != "expired" or not run.resolved(call):
+        run.resolve(call, cast(r.Decision, command.decision), "kernel")
 
 
 async def conclude(run: Driver, command: d.Conclude) -> None:
