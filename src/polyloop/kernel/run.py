@@ -16,7 +16,7 @@ from .driver import Driver, Seams
 from .machine import IllegalRecord, State, fold, texts_of
 from .objects import Json, Request, RunResult
 from .records import BlobRef, Record, Sealed, bytes_text
-from .seams import Conflict, CorruptStore, Loaded, StaleFence, Stream, Taken
+from .seams import Conflict, CorruptStore, Damage, Loaded, StaleFence, Stream, Taken
 from .snapshot import acceptable, differences, snapshot
 
 Killer = Callable[[Sequence[tuple[int, int]]], None]
@@ -89,18 +89,39 @@ async def start(request: Request, seams: Seams, kill: Killer, watch: Callable[[D
     """
     stream = Stream(request.scope, request.run_id)
     head = await seams.log.head(stream)
-    if head is not None and head.seq:
+    if head is not None and head.kind:  # a last frame that cannot be read may be all there is
         return await _enter(stream, request, seams, kill, watch, (), refusing=False)
     driver = Driver(stream, seams)
     started = snapshot(request, seams.tools.specs, driver.hold)
     taken = await seams.log.take(stream, seams.holder)
-    if (await seams.log.load(stream)).records:
-        await seams.log.release(stream, taken.epoch, taken.signal_no)
-        return await _enter(stream, request, seams, kill, watch, (), refusing=False)
+    try:
+        new = await _begin_new(driver, started, taken)
+    except BaseException:
+        await seams.log.release(stream, taken.epoch, 1 << 62)
+        raise
+    if new:
+        return await _drive(driver, watch)
+    await seams.log.release(stream, taken.epoch, taken.signal_no)
+    return await _enter(stream, request, seams, kill, watch, (), refusing=False)
+
+
+async def _begin_new(driver: Driver, started: r.RunStarted, taken: Taken) -> bool:
+    """False when the run has been started before. A first frame that was lost, and never acknowledged, is begun anew."""
+    loaded = await driver.seams.log.load(driver.stream)
+    if loaded.records:
+        return False
     driver.fence, driver.since = taken.epoch, taken.signal_no
+    if loaded.torn is not None:
+        await driver.seams.log.repair(driver.stream, loaded.torn, driver.fence)
     await driver.heed()
     driver.emit(started)
-    return await _drive(driver, watch)
+    if loaded.torn is not None:
+        driver.emit(_cut(loaded.torn))
+    return True
+
+
+def _cut(torn: Damage) -> r.TailRepaired:
+    return r.TailRepaired(torn.first_seq, torn.reason, torn.lost_hash)
 
 
 async def resume(
@@ -206,7 +227,7 @@ async def _begin(driver: Driver, past: Past, taken: Taken, fields: list[dict[str
     driver.recall = lambda: past.result_of(driver.state, driver.look)
     driver.emit(r.ResumeStarted(state.attempts + 1, driver.seams.holder.id, state.seq - 1))
     if past.torn is not None:
-        driver.emit(r.TailRepaired(past.torn.first_seq, past.torn.reason, past.torn.lost_hash))
+        driver.emit(_cut(past.torn))
     if fields:
         driver.emit(r.DriftAccepted(tuple(fields)))
     await driver.heed()
