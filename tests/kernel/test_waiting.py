@@ -54,7 +54,7 @@ def test_an_approved_action_is_dispatched_once_with_its_token() -> None:
     """The resolution is durable before the effect."""
     desk = waiting(then=said("written"))
     seen: list[list[str]] = []
-    desk.actions.deeds["write"] = lambda a: seen.append(list(desk.log.kinds)) or said("written")
+    desk.actions.deeds["write"] = lambda _: seen.append(list(desk.log.kinds)) or said("written")
     resolve(desk, "approved")
     assert desk.resume().reason == "completed"
     assert seen[0][-2:] == ["resume_started", "action_resolved"]
@@ -78,8 +78,7 @@ def test_an_approval_that_is_there_before_the_run_waits_is_taken_up_at_once() ->
 
 def test_an_approval_in_the_moment_of_release_is_not_lost() -> None:
     desk = Desk([act("write"), DONE], {"write": lambda a: said("written") if a.approved else Deferred("t", "approval")})
-    moments = iter([lambda: resolve(desk, "approved")])
-    desk.log.on_release = lambda: next(moments, lambda: None)()
+    desk.log.on_release = lambda: desk.log.left or resolve(desk, "approved")
     assert desk.start().reason == "completed"
     desk.check()
 
@@ -267,8 +266,7 @@ def test_a_cancel_outranks_an_approval() -> None:
 def test_a_suspend_is_heeded_once() -> None:
     """It stops who holds the run, and nobody who comes later."""
     desk = Desk([act("look"), act("look", n=2), DONE])
-    desk.actions.deeds["look"] = lambda a: desk.log.leave("suspend") if a.args == {} else None
-    desk.actions.deeds["look"] = lambda a: said("x") if a.args or desk.log.leave("suspend") else said("x")
+    desk.actions.deeds["look"] = lambda a: said(str(a.args or desk.log.leave("suspend")))
     stopped = desk.start()
     assert (stopped.state, stopped.reason, stopped.persisted) == ("interrupted", "", True)
     assert desk.log.holder == ""

@@ -208,7 +208,8 @@ def _action_resolved(s: State, at: int, rec: r.ActionResolved) -> State:
     call = _moving(s, rec.of, "action_resolved")
     _need(call.deferred and call.deferred.token == rec.token, s, "action_resolved with a foreign token")
     s = replace(s, spent={**s.spent, rec.token: rec.signal})
-    return _put(s, replace(call, phase=RESOLVED_PHASE[rec.decision], resolved=rec, orphan=s.suspect))
+    retry = rec.decision == "approved" and call.deferred.awaited == "settle" if call.deferred else False
+    return _put(s, replace(call, phase=RESOLVED_PHASE[rec.decision], resolved=rec, orphan=s.suspect, attempt=call.attempt + retry))
 
 
 def _step(s: State, at: int, rec: r.Step) -> State:
