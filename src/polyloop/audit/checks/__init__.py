@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct, structs
 
 from polyloop.audit.checks.amounts import amount_capitals, amount_consistency, number_format
+from polyloop.audit.checks.dangling import references
 from polyloop.audit.checks.dates import date_format, date_order, date_validity, weekday
 from polyloop.audit.checks.finding import Evidence, Finding, Location, Severity
 from polyloop.audit.checks.names import abbreviations, organisation_names
@@ -18,7 +19,6 @@ from polyloop.audit.checks.numbering import heading_numbering, numbering_style
 from polyloop.audit.checks.parts import document_number, document_parts
 from polyloop.audit.checks.passages import Reading
 from polyloop.audit.checks.punctuation import paired_marks, punctuation_repeat, punctuation_width
-from polyloop.audit.checks.dangling import references
 from polyloop.audit.checks.repetition import repeated_paragraphs, repeated_words
 from polyloop.audit.checks.tables import table_sums
 

@@ -21,10 +21,11 @@ _FIGURE: Final = re.compile(
     r"(?<![\d.,，])(?P<sign>[¥￥$£€]\s?)?(?P<n>\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?)(?![\d,]*\d)\s?"
     r"(?:(?P<unit>千万|百万|百|千|万|亿)?(?P<yuan>美元|欧元|元))?"
 )
-_CAPITALS: Final = re.compile(r"(?=[零壹贰貳叁參肆伍陆陸柒捌玖拾])[零壹贰貳叁參肆伍陆陸柒捌玖拾佰仟万萬亿億]+[元圆](?:[零壹贰貳叁參肆伍陆陸柒捌玖拾角分]*[角分]|[整正])?整?")  # fmt: skip
+_FORMAL: Final = "零壹贰貳叁參肆伍陆陸柒捌玖拾"
+_CAPITALS: Final = re.compile(rf"[{_FORMAL}][{_FORMAL}佰仟万萬亿億]*[元圆](?:[{_FORMAL}角分]*[角分]|[整正])?整?")
 _CAPITAL_DIGITS: Final = {char: at for chars in ("零壹贰叁肆伍陆柒捌玖", "零壹貳參肆伍陸柒捌玖") for at, char in enumerate(chars)}
 _CONNECTORS: Final = re.compile(r"[\s（(）)：:，,、即]*(?:(?:大写|小写|人民币|金额|RMB|即)[\s（(）)：:，,、为]*){0,4}\Z")
-_BAD_GROUPS: Final = re.compile(r"(?<![\d.,])\d{1,3}(?:,\d+)+(?:\.\d+)?(?![\d,])")
+_BAD_GROUPS: Final = re.compile(r"(?<![\d.,])\d{1,3}(?:,\d+)+(?:\.\d+)?(?!\d|,\d)")
 _GOOD_GROUPS: Final = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
 _MONEY_AFTER: Final = re.compile(r"\s?(?:百|千|万|亿)*(?:元|美元|欧元)")
 _WIDE_COMMA: Final = re.compile(r"(?<!\d)\d{1,3}(?:，\d{3})+(?=(?:\.\d+)?\s?[百千万亿]?元)")
@@ -34,12 +35,13 @@ _CONNECTOR_CHARACTERS: Final = 16
 _LONG_GROUP_DIGITS: Final = 4
 #: Names under which a document has one amount. What stands before the name must add nothing to it.
 _NAMES_ZH: Final = re.compile(
-    r"(?P<before>[\u4e00-\u9fff]{0,6}?)(?P<name>合同总价款?|合同总金额|合同金额|合同价款|项目总投资|总投资额?|预算总额|预算金额|项目预算|采购预算|最高限价|招标控制价|投标保证金"
-    r"|履约保证金|中标金额|成交金额|资金总额|经费总额|补助资金总额|专项资金总额)(?:[（(](?:含税|人民币|大写|小写)[）)])?"
+    r"(?P<before>[\u4e00-\u9fff]{0,6}?)(?P<name>合同总价款?|合同总金额|合同金额|合同价款|项目总投资|总投资额?|预算总额|预算金额"
+    r"|项目预算|采购预算|最高限价|招标控制价|投标保证金|履约保证金|中标金额|成交金额|资金总额|经费总额|补助资金总额|专项资金总额)(?:[（(](?:含税|人民币|大写|小写)[）)])?"
     r"(?:为|是|共计|共|合计|总计|达到|达|：|:|不超过)?(?:人民币)?(?=[¥￥\d])"
 )
 _NAMES_EN: Final = re.compile(
-    r"\b(?P<before>)(?P<name>total (?:fee|price|cost|budget|amount|investment|contract (?:price|value))|contract (?:price|sum|value)|tender deposit|performance bond)"
+    r"\b(?P<before>)(?P<name>total (?:fee|price|cost|budget|amount|investment|contract (?:price|value))"
+    r"|contract (?:price|sum|value)|tender deposit|performance bond)"
     r"(?: for [\w ]{1,30}?)?"
     r"(?:\s*[:：]|\s+(?:is|of|shall be|amounts to|was|will be))?\s*(?:RMB|CNY|USD|EUR|GBP)?\s*(?=[¥￥$£€\d])",
     re.IGNORECASE,
@@ -195,6 +197,5 @@ def _mixed_separators(reading: Reading) -> Iterator[Finding]:
         fewer, more = sorted((plain, parted), key=len)
         (passage, amount), (other, usual) = fewer[0], more[0]
         params = {"number": _shown(passage, amount), "usual": _shown(other, usual)}
-        yield Finding(
-            "number_format", "info", "separators_mixed", passage.evidence(amount.start, amount.end), params, (other.evidence(usual.start, usual.end),),
-        )  # fmt: skip
+        related = (other.evidence(usual.start, usual.end),)
+        yield Finding("number_format", "info", "separators_mixed", passage.evidence(amount.start, amount.end), params, related)

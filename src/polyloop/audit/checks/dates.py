@@ -39,7 +39,7 @@ _NO_YEAR: Final = re.compile(r"(?<![\d年])(?P<m>\d{1,2})月(?P<d>\d{1,2})日")
 _WEEKDAY_ZH: Final = re.compile(r"[（(](?:星期|周)([一二三四五六日天])")
 _WEEKDAY_EN: Final = re.compile(r"\b(Monday|Tuesday|Wednesday|Thursday|Friday|Saturday|Sunday)\b", re.IGNORECASE)
 _TIME: Final = r"(?:[（(][^（）()]{1,10}[）)])?\s*(?:(?:上午|下午)?\d{1,2}[:：时]\d{0,2}分?)?"
-_RANGE: Final = re.compile(_TIME + r"\s*起?\s*(?:至|到|—{1,2}|–|-|~|～|to|until|through|and)\s*\Z")
+_RANGE: Final = re.compile(_TIME + r"\s*起?\s*(?:至|到|—{1,2}|–|-|~|～|(?:and\s+\w+\s+)?(?:to|until|through)|and)\s*\Z")
 _DUE_ZH: Final = re.compile(r"(?:\d{1,2}[:：时]\d{0,2}分?)?(?:之前|以前|前|止|截止)")
 _DUTY_ZH: Final = re.compile(r"请|应|须|务必|报送|提交|递交|报名|逾期")
 _DUE_EN: Final = re.compile(
@@ -91,7 +91,7 @@ def dates_in(passage: Passage) -> list[Date]:
     for style, pattern in _STYLES.items():
         for each in pattern.finditer(passage.text):
             year, month, day = (_number(each[name]) for name in "ymd")
-            low = [text for text in (each["m"], each["d"]) if text.isascii() and text.isdigit() and len(text.lstrip("0")) < 2]
+            low = [text for text in (each["m"], each["d"]) if text.isascii() and text.isdigit() and len(text.lstrip("0")) == 1]
             padded = any(text.startswith("0") for text in low) if low and style == "年月日" else None
             found.append(Date(passage, *each.span(), style, year, month, day, padded))
     return sorted(found, key=lambda date: date.start)
@@ -129,7 +129,7 @@ def _minority(styled: list[tuple[str, Date]], code: str) -> Iterator[Finding]:
     groups: defaultdict[str, list[Date]] = defaultdict(list)
     for style, date in styled:
         groups[style].append(date)
-    usual = max(groups.values(), key=len) if groups else []
+    usual = max(groups.values(), key=lambda dates: (len(dates), dates[0].style == "年月日")) if groups else []
     for dates in groups.values():
         if dates is not usual:
             first, model = dates[0], usual[0]

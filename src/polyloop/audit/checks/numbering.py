@@ -10,13 +10,13 @@ import re
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from polyloop.audit.checks.finding import Evidence, Finding
 from polyloop.formats.numerals import parsed_chinese
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from polyloop.audit.checks.passages import Passage, Reading
 
@@ -28,12 +28,13 @@ _KINDS: Final[tuple[tuple[str, int, re.Pattern[str]], ...]] = (
     ("article", 0, re.compile(rf"第(?P<n>[{_CJK}]{{1,6}}|\d{{1,3}})条(?![，。、第的规款和至])")),
     ("first", 1, re.compile(rf"(?P<n>[{_CJK}]{{1,4}})(?P<style>[、．.，,])")),
     ("second", 2, re.compile(rf"(?P<style>[（(])(?P<n>[{_CJK}]{{1,4}})[）)]")),
-    ("third", 3, re.compile(r"(?P<n>\d{1,2})(?P<style>[.．、])(?!\d)")),
+    ("third", 3, re.compile(r"(?P<n>\d{1,2})(?P<style>[.．、)）])(?!\d)")),
     ("fourth", 4, re.compile(r"(?P<style>[（(])(?P<n>\d{1,2})[）)]")),
     ("letter", 0, re.compile(r"\((?P<n>[a-z])\)(?=\s|[A-Z])")),
 )  # fmt: skip
 _QUOTED_CHARACTERS: Final = 30
 _MIN_HEADINGS: Final = 3
+_LOOK_AHEAD: Final = 60
 _DECIMAL: Final = re.compile(r"(?P<n>\d{1,2}(?:\.\d{1,2}){1,4})(?![\d.%％万亿元℃]|\s*[%万亿元年月日])")
 _LIST_OF_ATTACHMENTS: Final = re.compile(r"附件[：:]\s*(?=1[.．、])")
 #: Kinds of which a number other than 1 at the beginning is a fault by itself.
@@ -50,6 +51,7 @@ class Opening(Struct, frozen=True):
     label: str
     style: str
     start: int
+    begins_list: bool = False
 
 
 def openings(reading: Reading) -> Iterator[Opening]:
@@ -77,7 +79,7 @@ def _opening(passage: Passage) -> Opening | None:
         number = _number(found["n"]) if found else None
         if found and number is not None:
             style = found.groupdict().get("style") or ("cjk" if found["n"][0] in _CJK else "digit")
-            return Opening(passage, "attachment" if listed else kind, rank, (number,), found[0], style, start)
+            return Opening(passage, kind, rank, (number,), found[0], style, start, listed is not None)
     return None
 
 
@@ -89,54 +91,71 @@ def _number(text: str) -> int | None:
 
 def heading_numbering(reading: Reading) -> Iterator[Finding]:
     """Gaps, repeats, numbers that run backwards, levels inside out, and heading levels that are skipped."""
+    found = list(_refined(reading))
     outer: list[Opening] = []
     stack: list[Opening] = []
     part = 0
-    found = list(openings(reading))
-    decimal = any(each.kind == "decimal" for each in found)
     for at, each in enumerate(found):
         if each.passage.part != part:
             outer, stack, part = [], [], each.passage.part
-        if each.kind == "attachment":
-            stack = []
-            each = Opening(each.passage, "third", 3, each.path, each.label, each.style, each.start)  # noqa: PLW2901 - it begins a list
-        if decimal and each.kind == "third" and each.style in (".", "．"):
-            each = Opening(each.passage, "decimal", 0, each.path, each.label, each.style, each.start)  # noqa: PLW2901 - level one of 1.1
-        following = found[at + 1] if at + 1 < len(found) else None
         if each.kind in ("chapter", "section"):
-            stack = [open_one for open_one in stack if open_one.kind == "article"]  # articles are counted through all chapters
-            yield from _step(outer, each, following)
+            stack = [one for one in stack if one.kind == "article"]  # articles are counted through all chapters
+            yield from _step(outer, each, found, at)
         else:
-            yield from _step(stack, each, following)
+            stack = [] if each.begins_list else stack
+            yield from _step(stack, each, found, at)
     yield from _levels(reading)
 
 
-def _step(stack: list[Opening], each: Opening, following: Opening | None) -> Iterator[Finding]:
-    place = next((at for at in range(len(stack) - 1, -1, -1) if stack[at].kind == each.kind), None)
+def _refined(reading: Reading) -> Iterator[Opening]:
+    """Where a document counts 1.1, 1.2, its `1.` is the level above them."""
+    found = list(openings(reading))
+    decimal = any(each.kind == "decimal" for each in found)
+    for each in found:
+        above = decimal and each.kind == "third" and each.style in (".", "．") and not each.begins_list
+        yield structs.replace(each, kind="decimal", rank=0) if above else each
+
+
+def _step(stack: list[Opening], each: Opening, found: Sequence[Opening], at: int) -> Iterator[Finding]:
+    place = next((n for n in range(len(stack) - 1, -1, -1) if stack[n].kind == each.kind), None)
     if place is None:
         stack.append(each)
+        following = found[at + 1] if at + 1 < len(found) else None
         continued = following is not None and following.kind == each.kind and following.path[-1] == each.path[-1] + 1
         if each.kind != "decimal" and each.path[0] != 1 and (each.kind in _STARTS_AT_ONE or continued):
             yield _fault("numbering_gap", each, expected="1", previous="")
         return
     last, inner = stack[place], stack[place + 1 :]
     del stack[place:]
-    stack.append(each)
-    if each.kind == "decimal":
-        if not _follows(last.path, each.path):
-            yield _fault("numbering_order" if each.path <= last.path else "numbering_gap", each, previous=last.label, expected="")
-        return
-    number, before = each.path[0], last.path[0]
+    code, expected = _judged(last, each, inner)
     wrapped = next((deeper for deeper in inner if deeper.rank and each.rank and deeper.rank < each.rank), None)
+    if code:
+        yield _fault(code, each, previous=last.label, expected=".".join(map(str, expected)))
+    elif wrapped is not None and each.path[0] == last.path[0] + 1:
+        yield _fault("level_order", wrapped, outer=each.label)
+    # A slip of one number must not make its right neighbours wrong: the count goes on as the next of its kind does.
+    following = next((one for one in found[at + 1 : at + 1 + _LOOK_AHEAD] if one.kind == each.kind), None)
+    slip = code and following is not None and _follows(expected, following.path) and following.path > expected
+    stack.append(structs.replace(each, path=expected) if slip else each)
+
+
+def _judged(last: Opening, each: Opening, inner: Sequence[Opening]) -> tuple[str, tuple[int, ...]]:
+    """The code of what is wrong with this number after that one (empty if nothing), and the number expected."""
+    if each.kind == "decimal":
+        length = len(each.path)
+        expected = (*last.path[: length - 1], last.path[length - 1] + 1) if length <= len(last.path) else (*last.path, 1)
+        if _follows(last.path, each.path):
+            return "", expected
+        return "numbering_repeat" if each.path == last.path else "numbering_order" if each.path < last.path else "numbering_gap", expected
+    number, before = each.path[0], last.path[0]
+    expected = (before + 1,)
     if number == before + 1:
-        if wrapped is not None:
-            yield _fault("level_order", wrapped, outer=each.label)
-    elif number == before and (number > 1 or (each.kind in _STARTS_AT_ONE and not inner)):
-        yield _fault("numbering_repeat", each, previous=last.label, expected=str(before + 1))
-    elif number > before + 1:
-        yield _fault("numbering_gap", each, previous=last.label, expected=str(before + 1))
-    elif number != 1:
-        yield _fault("numbering_order", each, previous=last.label, expected=str(before + 1))
+        return "", expected
+    if number == before:
+        return "numbering_repeat" if number > 1 or (each.kind in _STARTS_AT_ONE and not inner) else "", expected
+    if number > before:
+        return "numbering_gap", expected
+    return "numbering_order" if number != 1 else "", expected
 
 
 def _follows(last: tuple[int, ...], path: tuple[int, ...]) -> bool:
@@ -176,7 +195,7 @@ def numbering_style(reading: Reading) -> Iterator[Finding]:
     """One style for each level within a part: `一、` or `一.`, full-width or half-width brackets, `1.` or `1、`."""
     styles: defaultdict[tuple[int, str], defaultdict[str, list[Opening]]] = defaultdict(lambda: defaultdict(list))
     for each in openings(reading):
-        if each.kind not in ("decimal", "letter", "attachment"):
+        if each.kind not in ("decimal", "letter"):
             styles[each.passage.part, each.kind][each.style].append(each)
     for variants in styles.values():
         counts = Counter({style: len(each) for style, each in variants.items()})

@@ -112,7 +112,8 @@ def document_parts(reading: Reading) -> Iterator[Finding]:
     needs = _NEEDS.get(head.kind, frozenset())
     after_title = reading.main[head.passages :]
     if "recipient" in needs and not any(map(_is_recipient, after_title[:_HEAD_PASSAGES])):
-        yield _missing("recipient", after_title[0] if after_title else reading.main[-1], head.kind)
+        expected_before = (passage for passage in after_title if not _DOCUMENT_NUMBER.search(passage.text))
+        yield _missing("recipient", next(expected_before, reading.main[-1]), head.kind)
     if "addressee" in needs and not any(_ADDRESSEE.match(passage.text) for passage in reading.main[:_HEAD_PASSAGES]):
         yield _missing("recipient", reading.main[0], head.kind)
     yield from _ending(reading, head, needs)
