@@ -11,6 +11,7 @@ import inspect
 import types
 import typing
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any, Final, cast
 
 import msgspec
@@ -52,6 +53,7 @@ class _NotSupported(Exception):
     """An annotation, or a part of one, that has no schema; the text says why."""
 
 
+@lru_cache(maxsize=1024)
 def signature_of(function: Callable[..., Any]) -> Signature:
     """Raises ProblemError (validation) naming the tool and the parameter that has no usable annotation."""
     parameters: list[Parameter] = []
