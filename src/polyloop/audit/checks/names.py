@@ -21,7 +21,7 @@ _SHORT_ZH: Final = re.compile(
 )
 _BARE_TITLE: Final = re.compile(r"《(?:办法|条例|规定|意见|方案|细则|通知|规划|决定|纲要|标准|规则|准则|合同|协议)》")
 _MIN_EARLY: Final = 3
-_ACRONYM: Final = re.compile(r"(?<![\w&/.-])[A-Z][A-Z&]{1,6}(?:s)?(?![\w&-]|/[A-Z]|\.\w)")
+_ACRONYM: Final = re.compile(r"(?<![\w&/.-])[A-Z][A-Z&]{1,6}(?:s)?(?![\w&/-]|\.\w)")
 _DEFINED_EN: Final = re.compile(
     r"\((?:the\s+|each\s+an?\s+|an?\s+|hereinafter\s+|\")?[“\"]?(?P<short>[A-Z][A-Za-z&]{1,12})[”\"]?\)|\b(?P<lead>[A-Z][A-Z&]{1,6}) \([A-Z][a-z]"
 )
@@ -84,12 +84,15 @@ def _definitions(reading: Reading) -> Iterator[_Definition]:
 
 
 def _redefined(defined: list[_Definition]) -> Iterator[Finding]:
+    """Where a full name begins cannot be told from the words before it, so names are compared from their ends."""
     for at, each in enumerate(defined[:_MAX_NAMES]):
         for first in defined[:at]:
-            same_full = _same(first.full, each.full)
-            if first.short == each.short and not same_full:
+            shared = _shared_end(first.full, each.full)
+            shorter = min(len(first.full), len(each.full))
+            titles = each.full.startswith("《") or first.full.startswith("《")
+            if first.short == each.short and (first.full != each.full if titles else shared < min(_MIN_SHARED, shorter)):
                 code = "abbreviation_redefined"
-            elif first.short != each.short and same_full:
+            elif first.short != each.short and shared == shorter:
                 code = "abbreviation_two_names"
             else:
                 continue
@@ -97,14 +100,6 @@ def _redefined(defined: list[_Definition]) -> Iterator[Finding]:
             related = (first.passage.evidence(first.start, first.end),)
             yield Finding("abbreviations", "error", code, each.passage.evidence(each.start, each.end), params, related)
             break
-
-
-def _same(one: str, other: str) -> bool:
-    """Where a full name begins cannot be told from the words before it, so one may end with the other."""
-    shared = 0
-    while shared < min(len(one), len(other)) and one[-1 - shared] == other[-1 - shared]:
-        shared += 1
-    return one == other or (not one.startswith("《") and not other.startswith("《") and shared >= min(_MIN_SHARED, len(one), len(other)))
 
 
 def _early(reading: Reading, defined: list[_Definition]) -> Iterator[Finding]:

@@ -194,7 +194,11 @@ def _quoted(each: Opening) -> Evidence:
 def numbering_style(reading: Reading) -> Iterator[Finding]:
     """One style for each level within a part: `一、` or `一.`, full-width or half-width brackets, `1.` or `1、`."""
     styles: defaultdict[tuple[int, str], defaultdict[str, list[Opening]]] = defaultdict(lambda: defaultdict(list))
+    listing = False
     for each in openings(reading):
+        listing = each.begins_list or (listing and each.kind == "third")
+        if listing:
+            continue  # the list of attachments is a form of its own
         if each.kind not in ("decimal", "letter"):
             styles[each.passage.part, each.kind][each.style].append(each)
     for variants in styles.values():

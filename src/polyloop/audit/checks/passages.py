@@ -25,7 +25,10 @@ _BLANKS: Final = " \u00a0\u2002\u2003\u2005\u2009\u202f"
 _RADICALS: Final = {place: unicodedata.normalize("NFKC", chr(place)) for place in range(0x2F00, 0x2FD6)} | dict(
     zip(map(ord, "⺠⻅⻋⻓⻔⻚⻛⻜⻢⻤⻥⻦⻨⻩⻬⻮⻰"), "民见车长门页风飞马鬼鱼鸟麦黄齐齿龙", strict=True)
 )
-_ATTACHMENT_HEAD: Final = re.compile(r"附件\d{0,2}(?:[：:]?[^。；，,.;：:]{0,40})?\Z|(?i:appendix|annex|schedule|exhibit)\s+[A-Z\d]{1,2}\b")
+#: A number, or nothing, after the word begins an attachment; a colon begins the list of them, above the signature.
+_ATTACHMENT_HEAD: Final = re.compile(
+    r"附件\s*(?:\Z|[\d一二三四五六七八九十]{1,2}(?!\d)[：:]?[^。；，,;]{0,40}\Z)|(?i:appendix|annex|schedule|exhibit)\s+[A-Z\d]{1,2}\b(?![^.]*\.\Z)"
+)
 
 
 class Passage:
