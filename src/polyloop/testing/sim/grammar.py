@@ -25,7 +25,7 @@ MAY_SAY = {
     "settle": {"finished", "denied", "approved", "expired", "withdrawn"},
 }
 RECOVERY = {
-    "rerun": {"rerun"},
+    "rerun": {"rerun", "report_unknown"},
     "probe": {"probe", "execute"},
     "report_unknown": {"report_unknown"},
     "ask": {"ask", "report_unknown"},
@@ -78,7 +78,7 @@ class Grammar:
         self.keys: set[str] = set()
         self.cancelled = False
         self.must_end: tuple[str, str] | None = None
-        self.cut = False
+        self.suspect = False  # a lost frame may have held an action of this iteration
         self.last: tuple[str, Body] = ("", {})
         self.ended = False
 
@@ -119,7 +119,7 @@ class Grammar:
         c["iterations"] += 1
         need(body["iteration"] == c["iterations"], "miscounted iteration")
         self.ask, self.ask_orphan, self.ask_recoveries = {**body, "seq": s.seq}, False, 0
-        self.scored = self.was_valid = self.cut = False
+        self.scored = self.was_valid = False
 
     def _model_result(self, body: Body, s: Sealed) -> None:
         need(self.ask is not None, "a reply nobody asked for")
@@ -127,9 +127,7 @@ class Grammar:
         if error is None:
             need(not self.ask_orphan, "the reply to an orphaned call, not asked again")
             self.replied, self.calls, self.stepped = True, {}, set()
-        elif error["code"] == "interrupted":
-            self.cut = True
-        else:
+        elif error["code"] != "interrupted":
             self.must_end = ("model_call_failed", error["code"])
         self.counters["iterations"] -= 1 if error and not error.get("sent", True) else 0
         self.ask = None
@@ -146,7 +144,8 @@ class Grammar:
         tool = self.tools[body["tool"]]
         need((tool["effect"], tool["replay"]) == (body["effect"], body["replay"]), "an intent that differs from the snapshot")
         self.keys.add(body["key"])
-        self.calls[body["call"]] = Call(s.seq, body)
+        self.calls[body["call"]] = call = Call(s.seq, body)
+        call.orphan = self.suspect
 
     def _action_result(self, body: Body, s: Sealed) -> None:
         call = self.calls.get(body["call"])
@@ -173,6 +172,7 @@ class Grammar:
         need(decision in MAY_SAY[call.wait["awaited"]], f"{decision} does not resolve {call.wait['awaited']}")
         until = call.wait.get("until", 0)
         need(decision != "expired" or until, "expired without a deadline")
+        call.orphan = self.suspect and decision == "approved"
         call.state = {"approved": "open", "answered": "answered", "finished": "answered"}.get(decision, "refused")
 
     def _step(self, body: Body, s: Sealed) -> None:
@@ -218,7 +218,7 @@ class Grammar:
         return ("environment_fault", "") if call.completion == "UNAVAILABLE" else None
 
     def _close(self) -> None:
-        self.replied, self.calls, self.stepped = False, {}, set()
+        self.replied, self.calls, self.stepped, self.suspect = False, {}, set(), False
         budget, c = self.budget, self.counters
         for limit, count in (("max_identical_rejections", "identical_streak"), ("max_consecutive_rejections", "rejections_consecutive")):
             if self.must_end is None and 0 < budget[limit] <= c[count]:
@@ -241,16 +241,18 @@ class Grammar:
             need(self.ask_orphan and decision == "recall", "a recall of a call that is not orphaned")
             self.ask_orphan, self.ask_recoveries = False, self.ask_recoveries + 1
             self.counters["iterations"] += 1
-            need(self.counters["iterations"] <= self.budget["max_iterations"] and self.ask_recoveries <= limit, "a recall over budget")
+            need(self.counters["iterations"] <= self.budget["max_iterations"] and (limit == 0 or self.ask_recoveries <= limit), "a recall over budget")
             return
         call = next((c for c in self.calls.values() if c.seq == body["of"]), None)
         need(call and call.state == "open", "a replay of no open action")
         assert call is not None
         need(decision in RECOVERY[call.intent["replay"]], f"{decision} under policy {call.intent['replay']}")
-        need(decision != "report_unknown" or call.intent["replay"] == decision or self.cancelled, "reported unknown against its policy")
-        need(call.probed if decision == "execute" else call.orphan, f"{decision} of an action that is not orphaned")
+        stopping = self.cancelled or self.budget["working_time_s"] or 0 < self.budget["wall_clock_s"] * 1000 <= s.at - self.began
+        need(decision != "report_unknown" or call.intent["replay"] == decision or stopping, "reported unknown against its policy")
+        stopped = decision == "probe" and self.cancelled  # a cancel in flight asks the service before it gives up
+        need(call.probed if decision == "execute" else call.orphan or stopped, f"{decision} of an action that is not orphaned")
         call.recoveries += decision != "execute"
-        need(call.recoveries <= limit, "one recovery too many")
+        need(limit == 0 or call.recoveries <= limit or (stopped and not call.orphan), "one recovery too many")
         call.orphan, call.probed = False, decision == "probe"
 
     def _drift_accepted(self, body: Body, s: Sealed) -> None:
@@ -258,6 +260,7 @@ class Grammar:
 
     def _tail_repaired(self, body: Body, s: Sealed) -> None:
         need(self.last[0] in ("run_started", "resume_started"), "a repair out of place")
+        self.suspect = self.ask is not None or self.replied
         for call in self.calls.values():
             call.orphan = call.state == "open"
 

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+import warnings
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from contextvars import Context, ContextVar, copy_context
 from typing import Any
 
@@ -157,13 +159,13 @@ class SimLoop(asyncio.AbstractEventLoop):
         """Let go of everything: what never finished is closed without running on."""
         self.stopped = True
         asyncio._set_running_loop(self)
-        for task, coro in self._tasks:
-            if not task.done():
-                task._log_destroy_pending = False  # pyright: ignore  # a crash is meant to leave tasks behind
-                try:
-                    coro.close()
-                except RuntimeError:  # it awaited again while closing: a dead process does not get that far
-                    continue
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # some never began
+            for task, coro in self._tasks:
+                if not task.done():
+                    task._log_destroy_pending = False  # pyright: ignore  # a crash is meant to leave tasks behind
+                    with suppress(RuntimeError):  # it awaited again while closing: a dead process does not get that far
+                        coro.close()
         asyncio._set_running_loop(None)
         self._tasks.clear()
         self._ready.clear()

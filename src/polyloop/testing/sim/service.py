@@ -122,10 +122,12 @@ class SimService:
             return self._wait_for(action, "answer")
         if tool in ("sign", "buy") and not action.approved:
             return self._wait_for(action, "approval")
+        if tool == "put" and key in self.outcomes:
+            return self.outcomes[key]
         if fate == "refused":
             self.outcomes[key] = Outcome("error", (Part(text="refused"),), code="refused")
             return self.outcomes[key]
-        if TOOLS[tool].effect != "read" and not (tool == "put" and self.effects[key]):
+        if TOOLS[tool].effect != "read":
             self.effects[key] += 1
             self.world.judge.took_effect(action)
         self.outcomes[key] = self._done(action, fate)

@@ -48,6 +48,9 @@ class Shelf:
         self.holder = ""
         self.signals: list[Signal] = []
         self.seen = 0
+        self.heard = 0  # the last epoch whose taker knows of it
+        self.rests = False
+        self.rested_at = 0.0
         self.next_poll = 0
 
     @property
@@ -121,7 +124,7 @@ class SimStore:
         shelf = self.shelf(stream)
         if shelf.holder not in ("", holder.id) and self.is_live(shelf.holder, holder.boot):
             raise OwnedElsewhere(shelf.holder, self.holders[shelf.holder].until)
-        previous, shelf.holder = shelf.holder, holder.id
+        previous, shelf.holder, shelf.rests = shelf.holder, holder.id, False
         shelf.epoch += 1
         self.holders[holder.id] = holder
         self.world.judge.taken(stream, shelf.epoch)
@@ -133,7 +136,8 @@ class SimStore:
             return True
         if len(shelf.signals) > signal_seen:
             return False
-        shelf.holder, shelf.seen, shelf.next_poll = "", min(signal_seen, len(shelf.signals)), next_poll
+        shelf.holder, shelf.rests = "", signal_seen <= len(shelf.signals)
+        shelf.seen, shelf.next_poll, shelf.rested_at = len(shelf.signals), next_poll, self.world.loop.time()
         return True
 
     def signal(self, stream: Stream, signal: Signal) -> int:
@@ -202,8 +206,9 @@ class SimStore:
     def _late(self, op: Op) -> None:
         try:
             getattr(self, op.verb)(*op.args)
+            self.world.note(f"late {op.verb}")
         except StoreError as refused:
-            self.world.note(f"late {op.verb}", str(refused))
+            self.world.note(f"late {op.verb}", refused)
 
     def _reply(self, op: Op, answer: Any, error: StoreError | None) -> None:
         if not op.answer.done():
@@ -248,7 +253,9 @@ class SimLog:
         return await self._ask("head", stream)
 
     async def take(self, stream: Stream, holder: Holder) -> Taken:
-        return await self._ask("take", stream, holder)
+        taken: Taken = await self._ask("take", stream, holder)
+        self.store.shelf(stream).heard = taken.epoch
+        return taken
 
     async def release(self, stream: Stream, epoch: int, signal_seen: int, next_poll: int = 0) -> bool:
         return await self._ask("release", stream, epoch, signal_seen, next_poll)

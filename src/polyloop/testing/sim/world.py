@@ -34,6 +34,8 @@ from .store import SimLog, SimStore
 MODES = ("safety", "liveness", "swarm")
 EPOCH_MS = 1_700_000_000_000
 LEASE_MS = 15_000
+#: How often the scheduler looks after a run that waits for a task.
+POLL_S = 30.0
 #: Virtual seconds: how long a world of faults lasts, and how long after the last fault a run may take to end.
 HORIZON_S = 200.0
 LIVENESS_S = 2_000.0
@@ -233,7 +235,7 @@ class World:
             self.disk_full = True
             self.loop.later(self.delay(20), setattr, self, "disk_full", False)
         elif name == "clock jump":
-            self.skew += self.pick((-3_600_000, -20_000, 20_000, 259_200_000))
+            self.skew += self.pick((-600_000, -20_000, 20_000, 259_200_000))
         elif name in ("cancel", "cancel again", "suspend"):
             stream = self.pick(self.streams)
             if stream in self.store.shelves:
@@ -330,8 +332,10 @@ class Worker:
             return True
         if shelf.holder not in ("", life.name) and world.store.is_live(shelf.holder, f"h{self.no % 2}"):
             return False
-        waits = world.judge.docket(case.stream).state.waiting is not None and not shelf.holder and shelf.torn is None
-        return not waits or len(shelf.signals) > shelf.seen or 0 < shelf.next_poll <= world.now_ms()
+        wait = world.judge.docket(case.stream).state.waiting
+        if wait and wait.deferred and wait.deferred.awaited == "task" and world.loop.time() > shelf.rested_at + POLL_S:
+            return True
+        return not (wait and shelf.rests) or len(shelf.signals) > shelf.seen or 0 < shelf.next_poll <= world.now_ms()
 
     async def _visit(self, life: Life, log: SimLog, watcher: Watcher, case: Case) -> None:
         world, stream = self.world, case.stream
@@ -357,7 +361,8 @@ class Worker:
         watcher.add(driver)
 
     async def _see(self, life: Life, case: Case, work: Any, *, drifted: bool) -> None:
-        world, faults = self.world, self._store_faults()
+        world, faults, shelf = self.world, self._store_faults(), self.world.store.shelf(case.stream)
+        epoch = shelf.epoch
         task = asyncio.ensure_future(work)
         if world.chance("visit cancelled"):
             again = world.chance("visit cancelled twice")
@@ -373,8 +378,8 @@ class Worker:
         elif not isinstance(outcome, OwnedElsewhere | StoreError | asyncio.CancelledError | Bail | run.NoSuchRun):
             world.fail("raised", f"{outcome!r}")
         failed = isinstance(outcome, StoreError) or (isinstance(outcome, RunResult) and not outcome.persisted)
-        if not failed and faults == self._store_faults():
-            world.judge.need(world.store.shelf(case.stream).holder != life.name, "stranded", f"the visit is over and {life.name} still holds the run")
+        if not failed and faults == self._store_faults() and epoch != shelf.epoch == shelf.heard:
+            world.judge.need(shelf.ended or shelf.holder != life.name, "stranded", f"the visit is over and {life.name} still holds the run")
 
     def _store_faults(self) -> int:
         counts = self.world.counts
