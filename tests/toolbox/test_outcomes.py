@@ -36,7 +36,7 @@ VALUES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("value", "shown"), VALUES, ids=[repr(v) for v, _ in VALUES])
+@pytest.mark.parametrize(("value", "shown"), VALUES, ids=[repr(v).partition(" at 0x")[0] for v, _ in VALUES])
 def test_text_and_plain_data_are_shown_as_they_are(value: object, shown: str) -> None:
     outcome = returned(value, WRITE)
     assert isinstance(outcome, Outcome)
