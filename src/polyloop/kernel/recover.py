@@ -137,9 +137,11 @@ PERSON_SAYS: Final[Mapping[str, tuple[r.Status, str]]] = {
 }
 
 
-def resolve(run: Driver, command: d.Resolve) -> None:
+async def resolve(run: Driver, command: d.Resolve) -> None:
     """What was said in time counts, however late it is read."""
     call = cast(Call, run.state.call(command.call))
+    if command.decision == "expired":
+        await run.heed()
     if command.decision != "expired" or not run.resolved(call):
         run.resolve(call, cast(r.Decision, command.decision), "kernel")
 
