@@ -143,12 +143,12 @@ def test_a_person_may_say_it_before_anybody_has_asked() -> None:
     desk.check()
 
 
-def test_a_retry_by_a_person_is_a_new_attempt() -> None:
+def test_a_retry_by_a_person_is_a_new_attempt_and_no_approval() -> None:
     desk = crashed("ask")
     desk.resume()
     desk.log.leave("resolve", f"settle:{OPEN - 1}", "approved", at=desk.clock.now_ms())
     desk.resume()
-    assert [a.attempt for a in desk.actions.done if a.tool == "work"] == [2]
+    assert [(a.attempt, a.approved, a.token) for a in desk.actions.done if a.tool == "work"] == [(2, False, "")]
 
 
 # --- the model's own intent ------------------------------------------------------------------------------------------

@@ -29,8 +29,9 @@ def action(run: Driver, call: Call) -> Action:
     """The action of an intent, from the log alone: its tools may be gone when it is settled."""
     intent = cast(r.ActionIntent, call.intent)
     args = cast("dict[str, Json]", args_of(intent, run.state.reply, run.look))
-    approved = call.resolved is not None and call.resolved.decision == "approved"
-    token = call.deferred.token if call.deferred else ""
+    asked = call.deferred if call.deferred and call.deferred.awaited != "settle" else None  # "do it again" is no approval
+    approved = asked is not None and call.resolved is not None and call.resolved.decision == "approved"
+    token = asked.token if asked else ""
     return Action(intent.tool, args, intent.key, call.index, run.stream.run, run.stream.scope, approved, token, call.attempt)
 
 
