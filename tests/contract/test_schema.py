@@ -92,6 +92,8 @@ def test_less_common_choices() -> None:
     assert [(p.field, p.issue) for p in some.problems({})] == [("a|b+c", "required")]
     overlap = Shape({"properties": {"x": {"oneOf": [{"type": "integer"}, {"minimum": 3}]}}})
     assert [(p.field, p.issue) for p in overlap.problems({"x": 4})] == [("x", "exactly_one")]
+    referred = Shape({"$defs": {"c": exactly_one("a", "b")}, "properties": {"x": {"$ref": "#/$defs/c"}}})
+    assert [(p.field, p.issue) for p in referred.problems({"x": {}})] == [("x.a|b", "exactly_one")]
     refused = Shape({"properties": {"x": {"not": {"type": "integer"}}}})
     assert [(p.field, p.issue) for p in refused.problems({"x": 4})] == [("x", "exclusive")]
 

@@ -16,7 +16,7 @@ from polyloop.contract.approval import Approval
 from polyloop.contract.leaf import Call, Conclusion, Operation, Prepared, Step
 from polyloop.contract.ledger import Entry
 from polyloop.contract.operation import drive, operate, reconcile
-from polyloop.contract.problem import Problem, refusal
+from polyloop.contract.problem import FieldProblem, Problem, refusal
 from polyloop.contract.receipt import Compensation, Receipt, compared
 from polyloop.contract.schema import Shape, closed
 from polyloop.contract.session import Issued, Need, Read, Session
@@ -24,6 +24,7 @@ from polyloop.contract.spend import Charge, Grant, Quote
 from polyloop.contract.task import ticket
 
 NOW = 1_700_000_000_000
+PUT = {"name": "a", "value": "1"}
 NAME = {"type": "string", "maxLength": 20}
 ITEM = {"name": NAME, "value": {"type": "string"}, "expectedRevision": {"type": "integer", "minimum": 0}}
 REPLY = Shape({"type": "object", "required": ["name", "revision"], "properties": {"name": NAME, "revision": {"type": "integer"}}})
@@ -131,6 +132,7 @@ class Desk:
         self.bases: dict[str, str] = {}
         self.price = 3_000_000
         self.needs: tuple[Need, ...] = ()
+        self.problems: tuple[FieldProblem, ...] = ()
         self.confirm = False
         self.count = 0
 
@@ -138,7 +140,7 @@ class Desk:
 
     def call(self, op: str, args: dict[str, Any] | None = None, session: Session | None = None, **more: Any) -> Any:
         self.count += 1
-        call = Call(operation_id=f"op{self.count}", arguments={"name": "a", "value": "1"} if args is None else args, now_ms=NOW, **more)
+        call = Call(operation_id=f"op{self.count}", arguments=PUT if args is None else args, now_ms=NOW, **more)
         self.calls[call.operation_id] = call
         self.before = (copy.deepcopy(self.shelf), dict(self.ledger), list(self.charges))
         return drive(operate(OPS[op], call, session or Session("auto", lasting=False), atomic=self.atomic), self.answer)
@@ -159,10 +161,10 @@ class Desk:
     def _Prepare(self, c: leaf.Prepare) -> Any:
         args, name = c.call.arguments, c.call.arguments["name"]
         self.bases[c.call.operation_id] = self.shelf.values.get(name, "")
-        thrice = "put_thrice" in self.seen or c.call.arguments.get("value") == "thrice"
+        thrice = args.get("value") == "thrice"
         return Prepared(
             target={"name": name}, target_id=name, current=self.shelf.revision, changed={"revision": self.shelf.revision},
-            quote=Quote(self.price, **c.settings), resolved={**args, **c.settings}, needs=self.needs, confirm=self.confirm,
+            quote=Quote(self.price, **c.settings), resolved={**args, **c.settings}, needs=self.needs, problems=self.problems, confirm=self.confirm,
             steps=tuple(Step(f"write_{n}", effect=True, reply=REPLY) for n in "abc") if thrice else (),
         )  # fmt: skip
 
@@ -191,7 +193,7 @@ class Desk:
             self.charges.append(entry.charge)
 
     def _Send(self, c: leaf.Send) -> Any:
-        verb, args = c.call.arguments.get("verb", ""), c.call.arguments
+        args = c.call.arguments
         operation = self.intended[c.step_id.split("/")[0]].operation if c.step.effect or c.step.awaits else "get"
         verb = {"put_thrice": "put", "buy": "put"}.get(operation, operation)
         if operation == "get":
@@ -279,6 +281,18 @@ class Desk:
             self.ledger[c.entry.operation_id] = c.entry
             self._charge(c.entry)
         return COMMIT_LOST if fault else None
+
+
+def asks(desk: Desk, *wanted: str) -> None:
+    """The commands since the last look were exactly these."""
+    assert desk.seen == list(wanted)
+    desk.seen.clear()
+
+
+def error(answer: Any, kind: str) -> Problem:
+    assert isinstance(answer, Problem), answer
+    assert answer.kind == kind
+    return answer
 
 
 def receipt_of(answer: Any) -> Receipt:

@@ -14,21 +14,15 @@ from msgspec import Struct
 from .schema import Shape, closed
 
 _REFS: Final = {"type": "array", "items": {"type": "string"}}
-SUBMISSION: Final[Shape] = closed({
-    "type": "object",
-    "required": ["summary"],
+_CLAIM: Final = {
+    "type": "object", "required": ["text", "evidence"],
     "properties": {
-        "summary": {"type": "string"},
-        "result": {},
-        "claims": {"type": "array", "items": {
-            "type": "object",
-            "required": ["text", "evidence"],
-            "properties": {
-                "text": {"type": "string"}, "evidence": _REFS, "scope": {"enum": ["all", "covered"]}, "unverified": {"type": "boolean"},
-            },
-        }},
-        "unsettled": _REFS,
+        "text": {"type": "string"}, "evidence": _REFS, "scope": {"enum": ["all", "covered"]}, "unverified": {"type": "boolean"},
     },
+}  # fmt: skip
+SUBMISSION: Final[Shape] = closed({
+    "type": "object", "required": ["summary"],
+    "properties": {"summary": {"type": "string"}, "result": {}, "claims": {"type": "array", "items": _CLAIM}, "unsettled": _REFS},
 })  # fmt: skip
 
 

@@ -79,7 +79,9 @@ class Operation(Struct, frozen=True, kw_only=True):
 
 
 class Call(Struct, frozen=True, kw_only=True):
-    """One call. `operation_id` is fresh, used if `key` is; `approved_by` = who says yes with it (`--yes`); `plan_id` = an earlier yes."""
+    """One call. `operation_id` is fresh and used if `key` is; `arguments` without what stands here beside them; `approved_by` = who
+    says yes with the call (`--yes`), `plan_id` = which earlier yes is meant.
+    """
 
     operation_id: str
     arguments: dict[str, Any]
@@ -102,16 +104,12 @@ class Prepared(Struct, frozen=True, kw_only=True):
     current: State | None = None
     changed: dict[str, Any] = field(default_factory=dict[str, Any])
     resolved: dict[str, Any] = field(default_factory=dict[str, Any])
-    quote: Quote | None = None
+    quote: Quote = Quote(0)
     assets: tuple[str, ...] = ()
     steps: tuple[Step, ...] = ()
     problems: tuple[FieldProblem, ...] = ()
     needs: tuple[Need, ...] = ()
     confirm: bool = False
-
-    @property
-    def price_micro(self) -> int:
-        return self.quote.amount_micro if self.quote else 0
 
 
 class Conclusion(Struct, frozen=True, kw_only=True):
@@ -198,7 +196,7 @@ class Conclude(Struct, frozen=True):
 
 
 class RollBack(Struct, frozen=True):
-    """-> None = everything since Intend is undone."""
+    """-> None = all content written after Intend is undone; the intent stays."""
 
 
 class Wait(Struct, frozen=True):

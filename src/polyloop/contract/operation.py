@@ -25,16 +25,16 @@ from .approval import PLAN_TTL_MS, Approval, Plan, at, decide, differences, turn
 from .leaf import Call, Command, Conclusion, Operation, Prepared, Step
 from .ledger import RECONCILED, Entry, on_repeat, reconciled, retry_wait
 from .paging import Listing
-from .problem import FieldProblem, Problem, ProblemError, as_wire, bad_arguments, is_object, problem
+from .problem import ErrorReply, FieldProblem, Problem, ProblemError, as_wire, bad_arguments, is_object, problem
 from .receipt import Receipt, StepRecord, StepStatus, Verification, compared, derive, proof_of, step_status
 from .schema import whole
 from .session import MAX_ATTEMPTS, Blocked, Cleared, Missed, Session, permission
 from .snapshot import State, digest, require_current, wrong_kind
-from .spend import Charge, Grant, Quote, balance, refused
+from .spend import Charge, Grant, balance, refused
 from .task import Ticket, ticket
 
 #: Published under docs/reference/schemas.
-WIRE: Final[dict[str, type[Struct]]] = {"operation.v1": Receipt, "task.v1": Ticket, "list.v1": Listing, "error.v1": Problem}
+WIRE: Final[dict[str, type[Struct]]] = {"operation.v1": Receipt, "task.v1": Ticket, "list.v1": Listing, "error.v1": ErrorReply}
 #: What fencing an absent step proves.
 ABSENT: Final = Problem("task_failed", "it never began, and now it cannot", execution_started=False, retryable=True)
 
@@ -64,6 +64,14 @@ def drive(process: Process[T], answer: Callable[[Command], Any]) -> T:
             told = answer(command)
         except ProblemError as stop:
             told = stop.problem
+
+
+def shown(answer: Answer) -> tuple[dict[str, Any], int]:
+    """What every surface prints, and its exit code: a good receipt, a ticket or a reading as it is, else one `error`."""
+    told = answer.problem() if isinstance(answer, Receipt) and not answer.ok else answer
+    if isinstance(told, dict):
+        return told, 0
+    return as_wire(ErrorReply(told) if isinstance(told, Problem) else told), 0 if isinstance(told, Receipt) else told.exit_code
 
 
 def reconcile(op: Operation, entry: Entry) -> Process[Entry]:
@@ -127,7 +135,7 @@ class _Flow:
             target=prepared.target,
             continues=call.continues.operation_id if call.continues else "",
             steps=tuple(StepRecord(s.name, "unknown" if s.effect else "not_started", s.effect) for s in steps),
-            charge=Charge(entry.step_id("pay"), source, "reserve", prepared.price_micro) if op.effect == "pay" else None,
+            charge=Charge(entry.step_id("pay"), source, "reserve", prepared.quote.amount_micro) if op.effect == "pay" else None,
         )
         if taken := (yield from _must(leaf.Intend(entry, approval))):
             answer, _ = yield from self._repeat(taken, entry.request)
@@ -147,17 +155,21 @@ class _Flow:
 
     def _refuse(self, found: Sequence[FieldProblem], *, counted: bool = True) -> None:
         if found:
-            if counted:
-                self.session.note(Missed(self.op.name))
-            raise bad_arguments(found, attempt=self.session.attempts(self.op.name), maxAttempts=MAX_ATTEMPTS)
+            raise self._refusal(found, counted=counted)
+
+    def _refusal(self, found: Sequence[FieldProblem], *, counted: bool = True) -> ProblemError:
+        if counted:
+            self.session.note(Missed(self.op.name))
+        return bad_arguments(found, attempt=self.session.attempts(self.op.name), maxAttempts=MAX_ATTEMPTS)
 
     def _done(self, earlier: Entry | None) -> frozenset[str]:
         """The steps that need no doing: those of the partial success this call goes on with."""
         if earlier is None:
             return frozenset()
-        if earlier.operation != self.op.name or earlier.receipt is None or earlier.receipt.status != "partial_success":
-            raise bad_arguments([FieldProblem("continues", "invalid_value", "only a partial success of the same operation can be gone on with")])
-        return frozenset(s.name for s in earlier.receipt.steps if s.status == "success")
+        receipt = earlier.receipt
+        if earlier.operation == self.op.name and receipt and receipt.status == "partial_success":
+            return frozenset(s.name for s in receipt.steps if s.status == "success")
+        raise self._refusal([FieldProblem("continues", "invalid_value", "only a partial success of the same operation can be gone on with")])
 
     def _remaining(self, prepared: Prepared, done: frozenset[str]) -> tuple[Step, ...]:
         """From the first step that is not done (S0.8)."""
@@ -186,8 +198,8 @@ class _Flow:
         op, source = self.op, ""
         if op.effect == "pay":
             offered: Sequence[tuple[Grant, Sequence[Charge]]] = yield from _must(leaf.Grants(self.call))
-            quote = prepared.quote or Quote(0)
-            source = next((grant.id for grant, charges in offered if not refused(grant, balance(charges), quote, self.call.now_ms)), "")
+            cover = (grant.id for grant, charges in offered if not refused(grant, balance(charges), prepared.quote, self.call.now_ms))
+            source = next(cover, "")
         if permission(self.session.mode, op.effect, confirm=op.confirm or prepared.confirm, granted=source != "") == "allow":
             return prepared, None, source
         prepared, approval = yield from self._approved(prepared, entry)
@@ -197,12 +209,14 @@ class _Flow:
         """The consumed approval of this plan. Raises confirmation_required (naming the plan) or permission_denied (rejected)."""
         call = self.call
         found: Approval | None = yield from _must(leaf.FindApproval(call.plan_id, entry.request))
+        if found and found.plan.arguments != entry.request:
+            raise self._refusal([FieldProblem("plan", "other_arguments", "this plan is for another call")])
         settings = found.plan.settings if found else {}
         if settings:
             prepared = yield from self._prepare(settings)
         plan = Plan(
             operation=self.op.name, arguments=entry.request, target=prepared.target, resolved=prepared.resolved, snapshot=prepared.current,
-            quote=prepared.quote, assets=prepared.assets, settings=settings,
+            quote=prepared.quote if self.op.effect == "pay" else None, assets=prepared.assets, settings=settings,
         )  # fmt: skip
         standing, changed = at(found, call.now_ms) if found else None, ()
         usable = {"requested", "approved", "" if call.approved_by else "rejected"}
@@ -304,12 +318,11 @@ class _Trial(Struct):
             started = {told.get("taskId") for told in (*self.replies.values(), self.conclusion.data) if is_object(told)}
             if answer.task_id in started:
                 return self._waited(answer)
-        elif not (step.reply and step.reply.problems(answer)) and all(self._names_target(answer, name) for name in step.echo):
-            return "success", None
+        elif not (step.reply and step.reply.problems(answer)):
+            named = answer if is_object(answer) else {}
+            if all(named.get(name) == self.entry.target.get(name) for name in step.echo):
+                return "success", None
         return "unknown" if step.effect else "failed", Problem("invalid_response", "the reply confirms nothing", execution_started=None)
-
-    def _names_target(self, reply: Any, name: str) -> bool:
-        return is_object(reply) and reply.get(name) == self.entry.target.get(name)
 
     def _waited(self, found: Ticket) -> tuple[StepStatus, Problem | None]:
         if not found.terminal:
@@ -327,18 +340,22 @@ class _Trial(Struct):
         if isinstance(found, Conclusion):
             self.conclusion = replace(found, data={**self.conclusion.data, **found.data})
             self.proofs += found.proofs
-            if wanted and self.op.output.problems(found.data):
+            if self.op.output.problems(found.data):
                 why = Problem("invalid_response", "the result does not keep its schema", execution_started=True)
-        if wanted and not why and proof_of(self.op.verify, self.proofs)[0] != "matched":
+        if not why and proof_of(self.op.verify, self.proofs)[0] != "matched":
             why = Problem("invalid_response", "what was read back does not prove the write", execution_started=True)
-        self.record(StepRecord("verify", "failed" if why and wanted else "success" if wanted else "not_started"), why if wanted else None)
+        if wanted:
+            self.record(StepRecord("verify", "failed" if why else "success"), why)
+        else:
+            self.record(StepRecord("verify", "not_started"))
 
     def unmake(self, status: StepStatus, why: Problem) -> None:
         """What was done, or may have been, was not, or cannot be told any more: by a rollback, by a commit that failed."""
-        touched = {s.name for s in self.steps if s.effect and s.status in ("success", "unknown")}
-        self.steps = [replace(s, status=status if s.name in touched else "not_started") if s.name in {*touched, "verify"} else s for s in self.steps]
-        kept = [f for f in self.failures if f.stage not in {*touched, "verify"}]
-        self.failures = [*(replace(why, stage=s.name, operation=self.op.name) for s in self.steps if s.name in touched), *kept]
+        touched = [s.name for s in self.steps if s.effect and s.status in ("success", "unknown")]
+        unmade: dict[str, StepStatus] = {**dict.fromkeys(touched, status), "verify": "not_started"}
+        self.steps = [replace(s, status=unmade.get(s.name, s.status)) for s in self.steps]
+        kept = [f for f in self.failures if f.stage not in unmade]
+        self.failures = [*(replace(why, stage=name, operation=self.op.name) for name in touched), *kept]
         self.proofs, self.conclusion = [], Conclusion()
 
     def receipt(self) -> Receipt:

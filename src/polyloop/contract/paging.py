@@ -19,7 +19,7 @@ from typing import Any, Final, Literal
 import msgspec
 from msgspec import Struct
 
-from .problem import Kind, Problem, ProblemError, problem
+from .problem import Kind, Problem, ProblemError, is_object, problem
 from .snapshot import digest
 
 LIST: Final = "doc.list.v1"
@@ -135,10 +135,8 @@ def walk(ask: Ask, seal: Seal) -> Generator[Fetch, Page | Problem, Listing]:
     nextCursor, count, items}`: `nextCursor` reads the page that broke again, where that can help.
     """
     chain = _start(ask, seal)
-    items, cursors, ids = list[Any](), {chain.cursor}, set[str]()
-    read = 0
+    items, cursors, ids, before = list[Any](), {chain.cursor}, set[str](), chain.pages
     while True:
-        read += 1
         room = min(ask.limit, ask.max_items - len(items))
         page = yield Fetch(chain.cursor, room, chain.snapshot)
         again = _token(chain, seal) if chain.cursor else None
@@ -147,7 +145,7 @@ def walk(ask: Ask, seal: Seal) -> Generator[Fetch, Page | Problem, Listing]:
                 raise ProblemError(page)
             raise _broken("page_failed", ask, chain.pages + 1, items, again, page)
         after = _Chain(chain.scope, chain.query, page.snapshot, page.next or "", chain.pages + 1, chain.items + len(page.items))
-        names = [str(item[ask.identity]) for item in page.items] if ask.identity else []
+        names = [str(item[ask.identity]) for item in page.items if is_object(item) and ask.identity in item]
         repeated = len(ids.union(names)) < len(ids) + len(names)
         reason = "duplicate_item" if repeated else _fault(page, chain, after, room, cursors)
         if reason not in UNCOUNTED:
@@ -157,7 +155,7 @@ def walk(ask: Ask, seal: Seal) -> Generator[Fetch, Page | Problem, Listing]:
         cursors.add(after.cursor)
         ids.update(names)
         chain = after
-        stop = "max_items" if len(items) >= ask.max_items else "max_pages" if read >= ask.max_pages else None
+        stop = "max_items" if len(items) >= ask.max_items else "max_pages" if chain.pages - before >= ask.max_pages else None
         if not chain.cursor or stop or not ask.all:
             token = _token(chain, seal) if chain.cursor else None
             return _listing(ask, chain, items, page, stop if token and ask.all else None, token)
@@ -167,17 +165,14 @@ def _start(ask: Ask, seal: Seal) -> _Chain:
     fresh = _Chain(digest([ask.tenant, ask.operation]), digest(ask.query))
     if not ask.continuation:
         return fresh
-    chain = _opened(ask.continuation, seal.key)
-    if chain is None:
-        raise _broken("tampered_cursor", ask, 1, [], None)
+    opened = _opened(ask.continuation, seal.key)
+    chain = opened or fresh
     faults = {
-        "foreign_cursor": chain.scope != fresh.scope,
-        "changed_query": chain.query != fresh.query,
+        "tampered_cursor": opened is None, "foreign_cursor": chain.scope != fresh.scope, "changed_query": chain.query != fresh.query,
         "expired_cursor": seal.now_ms >= chain.until,
-    }
-    for reason, broken in faults.items():
-        if broken:
-            raise _broken(reason, ask, chain.pages + 1, [], None)
+    }  # fmt: skip
+    if reason := next((reason for reason, broken in faults.items() if broken), ""):
+        raise _broken(reason, ask, chain.pages + 1, [], None)
     return chain
 
 

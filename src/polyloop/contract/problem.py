@@ -61,6 +61,12 @@ class Problem(Struct, frozen=True, rename="camel"):
         return as_wire(self)
 
 
+class ErrorReply(Struct, frozen=True):
+    """What is printed and answered for anything that is no success."""
+
+    error: Problem
+
+
 class ProblemError(Exception):
     """Carries a Problem through Python code."""
 
@@ -110,7 +116,7 @@ def refusal(code: int, body: object = None) -> Problem:
         retryable=told.get("retryable") is True and started is False,
         retry_after_seconds=wait if isinstance(wait, int | float) and not isinstance(wait, bool) and 0 <= wait < float("inf") else None,
         actions=tuple(a for a in cast("list[Any]", actions) if isinstance(a, str)) if isinstance(actions, list) else (),
-        details=without_invented(details) if is_object(details) else {},
+        details=_plain(details, INVENTED) if is_object(details) else {},
     )
 
 
@@ -118,23 +124,12 @@ def is_object(value: object) -> TypeGuard[dict[str, Any]]:
     return isinstance(value, dict)
 
 
-def without_invented(value: Any) -> Any:
-    """Plain data from outside, without the fields nobody may invent (S0.41)."""
-    if isinstance(value, dict):
-        return {k: without_invented(v) for k, v in cast("dict[str, Any]", value).items() if k not in INVENTED}
-    if isinstance(value, list):
-        return [without_invented(v) for v in cast("list[Any]", value)]
-    return value
-
-
 def as_wire(value: Struct) -> dict[str, Any]:
     """The camelCase JSON object of a wire type, as plain lists and dicts."""
-    return cast("dict[str, Any]", _plain(msgspec.to_builtins(value)))
+    return _plain(msgspec.to_builtins(value))
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {k: _plain(v) for k, v in cast("dict[str, Any]", value).items()}
-    if isinstance(value, list | tuple):
-        return [_plain(v) for v in cast("list[Any]", value)]
-    return value
+def _plain(value: Any, drop: frozenset[str] = frozenset()) -> Any:
+    if is_object(value):
+        return {name: _plain(part, drop) for name, part in value.items() if name not in drop}
+    return [_plain(part, drop) for part in cast("list[Any]", value)] if isinstance(value, list | tuple) else value

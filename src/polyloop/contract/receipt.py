@@ -156,28 +156,21 @@ class Receipt(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_
         began = any(f.stage in effects and f.execution_started is not False for f in self._failures)
         return began or "success" in effects.values() or "unknown" in effects.values()
 
-    @property
-    def cause(self) -> Problem | None:
-        """Why the first step that is not success is not."""
-        stage = next((s.name for s in self.steps if s.status != "success"), "")
-        return next((f for f in self._failures if f.stage == stage), None)
-
     def problem(self) -> Problem:
-        """The one typed error of a non-success; `details` is the receipt. `retryable` false = do not replay blindly (S0.40)."""
-        cause = self.cause
+        """The one typed error of a non-success, told by the first step that is none; `details` is the receipt.
+
+        `retryable` false = do not replay blindly (S0.40).
+        """
         stage = next((s.name for s in self.steps if s.status != "success"), "verify")
+        cause = next((f for f in self._failures if f.stage == stage), None)
+        kind = KIND_BY_STATUS.get(self.status) or (cause.kind if cause else "task_failed")
         compensate = ("compensate",) if self.compensation.available else ()
         return Problem(
-            KIND_BY_STATUS.get(self.status) or (cause.kind if cause else "task_failed"),
-            cause.message if cause else f"{stage} was not completed",
-            operation=self.operation,
-            stage=stage,
-            execution_started=self.execution_started,
-            retryable=self.status == "retryable",
+            kind, cause.message if cause else f"{stage} was not completed", operation=self.operation, stage=stage,
+            execution_started=self.execution_started, retryable=self.status == "retryable",
             retry_after_seconds=cause.retry_after_seconds if cause else None,
-            actions=(*ACTIONS[self.status], *compensate, *(cause.actions if cause else ())),
-            details=as_wire(self),
-        )
+            actions=(*ACTIONS[self.status], *compensate, *(cause.actions if cause else ())), details=as_wire(self),
+        )  # fmt: skip
 
 
 def derive(

@@ -146,7 +146,7 @@ class Session:
                 self._missed[fact.operation] += 1
             case Cleared():
                 del self._missed[fact.operation]
-            case Blocked():
+            case _:
                 self._blocked[fact.id] = fact.reason
 
     def attempts(self, operation: str) -> int:
@@ -157,12 +157,9 @@ class Session:
         """Arguments that must be handles of a kind (`{argument: kind}`) and were not issued here (S1.26)."""
         if not self.lasting:
             return []
-        found: list[FieldProblem] = []
-        for name in kinds.keys() & arguments.keys():
-            value: Any = arguments[name]
-            for part in cast("list[str | int]", value if isinstance(value, list) else [value]):
-                found += self.handles.check(name, kinds[name], part)
-        return sorted(found, key=lambda p: p.field)
+        given = ((name, arguments[name]) for name in sorted(kinds.keys() & arguments.keys()))
+        parts = ((name, part) for name, value in given for part in cast("list[str | int]", value if isinstance(value, list) else [value]))
+        return [found for name, part in parts for found in self.handles.check(name, kinds[name], part)]
 
     def unread(self, needs: Sequence[Need], target: str = "") -> list[FieldProblem]:
         """What must be read first, each with issue `read_first`."""
