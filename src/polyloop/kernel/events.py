@@ -80,6 +80,8 @@ class Pump:
                 if cast("asyncio.Task[None]", self._task).cancelling():
                     raise
                 self.lost += 1
+            except GeneratorExit:
+                raise  # the loop is gone, and this task with it
             except BaseException:  # a sink may raise anything; the loss is counted and told with the next event
                 self.lost += 1
 
