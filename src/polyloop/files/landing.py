@@ -47,8 +47,10 @@ class Landing:
     """
 
     def __init__(self, root: Root, path: str, data: bytes, over: Over = NOTHING, check: Callable[[BinaryIO], None] | None = None) -> None:
-        self.path, self.sha256 = path, hashlib.sha256(data).hexdigest()
+        self.path, self.sha256, self.size = path, hashlib.sha256(data).hexdigest(), len(data)
         self.temporary = ""
+        #: Whether the target did not exist when this was prepared.
+        self.created = True
         self._parts = parts_of(path)
         self._root, self._data, self._over, self._check = root, data, over, check
         self._folder = self._file = -1
@@ -60,6 +62,7 @@ class Landing:
                 old = self._old()
                 self._make()
                 if old is not None:
+                    self.created = False
                     os.fchmod(self._file, stat.S_IMODE(old.st_mode))
                 self._fill()
         except BaseException:
@@ -84,16 +87,14 @@ class Landing:
             os.fsync(self._folder)
         except OSError as error:
             raise FileProblem("commit_unknown", self.path, f"it was written, but may not outlive a power cut ({error})") from error
-        return Landed(self.path, self.sha256, len(self._data), created)
+        return Landed(self.path, self.sha256, self.size, created)
 
     def _old(self) -> os.stat_result | None:
-        try:
-            old = os.stat(self._parts[-1], dir_fd=self._folder, follow_symlinks=False)
-        except FileNotFoundError:
-            return None
-        regular(old, self.path)
-        if self._over == NOTHING:
-            raise FileProblem("conflict", self.path, "it exists already, and nothing was said about replacing it")
+        old = _stat(self._parts[-1], self._folder)
+        if old is not None:
+            regular(old, self.path)
+            if self._over == NOTHING:
+                raise FileProblem("conflict", self.path, "it exists already: to replace it, give its sha256 as the expected one, or say that anything may be replaced")
         return old
 
     def _make(self) -> None:
@@ -142,16 +143,10 @@ class Landing:
             else:
                 os.rename(self.temporary, name, src_dir_fd=self._folder, dst_dir_fd=self._folder)
         except OSError as error:
-            if self._unpublished():
+            if _stat(self.temporary, self._folder) is not None:
                 raise
             raise FileProblem("commit_unknown", self.path, f"it may have been written ({error})") from error
         self.temporary = ""
-
-    def _unpublished(self) -> bool:
-        with contextlib.suppress(OSError):  # it cannot be told
-            os.stat(self.temporary, dir_fd=self._folder, follow_symlinks=False)
-            return True
-        return False
 
     def _leave(self) -> None:
         if self.temporary:
@@ -161,6 +156,39 @@ class Landing:
             if fd >= 0:
                 os.close(fd)
         self._file = self._folder = -1
+
+
+def has_landed(root: Root, path: str, temporary: str, sha256: str) -> bool | None:
+    """Whether a landing that was cut off got its name; it never will after this. None = it cannot be told.
+
+    Its temporary file is still there: it did not (unless it is the same file under both names). Gone: it did, if the
+    target holds exactly this content. Raises FileProblem.
+    """
+    *folders, name = parts_of(path)
+    with telling(path):
+        try:
+            folder = root.folder(tuple(folders), make=False)
+        except FileNotFoundError:
+            return None
+        try:
+            os.fsync(folder)  # what is found out below stays true
+            left, target = _stat(temporary, folder), _stat(name, folder)
+            if left is not None:
+                os.unlink(temporary, dir_fd=folder)
+                return target is not None and os.path.samestat(left, target)
+        finally:
+            os.close(folder)
+    try:
+        return root.checksum(path)[0] == sha256 or None
+    except FileProblem:
+        return None
+
+
+def _stat(name: str, folder: int) -> os.stat_result | None:
+    try:
+        return os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
 
 
 def over_of(path: str, *, if_absent: bool = False, expected_sha256: str = "", replace: bool = False) -> Over:

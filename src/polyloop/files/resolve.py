@@ -21,7 +21,7 @@ from typing import Any, Final
 Resolver = Callable[[int, tuple[str, ...], int], int]
 
 FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY
-_ALWAYS: Final = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NOCTTY
+_ALWAYS: Final = os.O_CLOEXEC | os.O_NOCTTY
 _OPENAT2: Final = 437
 _NO_MAGICLINKS, _NO_SYMLINKS, _BENEATH = 0x02, 0x04, 0x08
 _RENAME_NOREPLACE: Final = 1
@@ -46,7 +46,7 @@ def by_walk(folder: int, parts: tuple[str, ...], flags: int) -> int:
 
 def _step(folder: int, name: str, flags: int) -> int:
     try:
-        return os.open(name, flags | _ALWAYS, dir_fd=folder)
+        return os.open(name, flags | os.O_NOFOLLOW | _ALWAYS, dir_fd=folder)
     except NotADirectoryError:  # what O_DIRECTORY says of a link too
         if stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP)) from None

@@ -108,10 +108,13 @@ class Root:
         regular(found, path)
         return Entry(path, "file", found.st_size)
 
-    def folder(self, parts: tuple[str, ...]) -> int:
+    def folder(self, parts: tuple[str, ...], *, make: bool = True) -> int:
         """A descriptor of the folder, made with its parents if missing. Raises OSError."""
-        with contextlib.suppress(FileNotFoundError):  # then it is made, part by part
+        try:
             return self._resolve(self.fd, parts, FOLDER)
+        except FileNotFoundError:
+            if not make:
+                raise
         here = self._resolve(self.fd, (), FOLDER)
         try:
             for name in parts:

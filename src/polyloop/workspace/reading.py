@@ -1,0 +1,155 @@
+"""Reading lines and searching them. Lines end with a newline and nothing else; their bytes are shown exactly or refused."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable
+from importlib import import_module
+from typing import Any, BinaryIO
+
+from msgspec import Struct
+
+from ..contract.problem import problem
+from . import limits
+
+Stop = Callable[[], None]
+
+
+class Lines(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """Lines `start`, `start` + 1, ... of a file, without their newlines. `sha256` is that of the whole file.
+
+    `next_start`: where to go on, None at the end. `cut_bytes`: the only line shown is longer than an answer may be;
+    only its beginning is shown, and this is its whole length.
+    """
+
+    path: str
+    start: int
+    lines: tuple[str, ...]
+    total_lines: int
+    eof: bool
+    sha256: str
+    next_start: int | None = None
+    cut_bytes: int | None = None
+
+
+class Hit(Struct, frozen=True):
+    """A line that matches; `text` is its beginning."""
+
+    path: str
+    line: int
+    text: str
+
+
+class Hits(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """What a search found. `complete` = every text file in scope was searched to its end. `binary_files` were not."""
+
+    hits: tuple[Hit, ...]
+    complete: bool
+    truncated: bool
+    files: int
+    binary_files: int = 0
+    stop_reason: str | None = None
+
+
+def json_bytes(value: str) -> int:
+    return len(json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass")) + 1
+
+
+def read_lines(path: str, file: BinaryIO, start: int, count: int, stop: Stop) -> Lines:
+    """Streams: memory is bounded by the answer, not by the file. Raises ProblemError (type_mismatch) for other than UTF-8."""
+    digest = hashlib.sha256()
+    shown: list[str] = []
+    number, room, cut, full = 0, limits.ANSWER_BYTES, None, False
+    for line, size in _lines(file, limits.ANSWER_BYTES, digest.update):
+        number += 1
+        if number % 1000 == 0:
+            stop()
+        if number < start or len(shown) >= count or full:
+            continue
+        text = _text(path, number, line, whole=size == len(line))
+        room -= json_bytes(text)
+        if room < 0 and shown:
+            full = True
+            continue
+        if room < 0 or size > len(line):
+            text, cut = _fitting(text), size
+        shown.append(text)
+    following = start + len(shown)
+    eof = following > number
+    return Lines(path, start, tuple(shown), number, eof, digest.hexdigest(), None if eof else following, cut)
+
+
+def _lines(file: BinaryIO, keep: int, seen: Callable[[bytes], object] = lambda _: None) -> Iterable[tuple[bytes, int]]:
+    """(the first `keep` bytes of the line, its whole length), without the newline."""
+    line, size, open_line = b"", 0, False
+    while piece := file.readline(limits.LINE_BYTES):
+        seen(piece)
+        open_line = not piece.endswith(b"\n")
+        body = piece if open_line else piece[:-1]
+        if len(line) < keep:
+            line = (line + body)[:keep]
+        size += len(body)
+        if not open_line:
+            yield line, size
+            line, size = b"", 0
+    if open_line:
+        yield line, size
+
+
+def _text(path: str, number: int, line: bytes, *, whole: bool) -> str:
+    while not whole and line and line[-1] & 0xC0 == 0x80:  # noqa: PLR2004  # the last character may be cut
+        line = line[:-1]
+    if not whole and line and line[-1] >= 0xC0:  # noqa: PLR2004  # its first byte
+        line = line[:-1]
+    try:
+        return line.decode()
+    except UnicodeDecodeError as error:
+        raise problem("type_mismatch", f"{path!r}: line {number} is not UTF-8 text", details={"path": path, "line": number}) from error
+
+
+def _fitting(text: str) -> str:
+    while json_bytes(text) > limits.ANSWER_BYTES:
+        text = text[: len(text) * limits.ANSWER_BYTES // json_bytes(text)]
+    return text
+
+
+def search(pattern: str, files: Iterable[tuple[str, BinaryIO]], limit: int, stop: Stop) -> Hits:
+    """Lines matching a regular expression of linear time. Raises ProblemError (validation) for a bad pattern."""
+    matcher = _compiled(pattern)
+    hits: list[Hit] = []
+    searched, binary, room, stopped = 0, 0, limits.ANSWER_BYTES, ""
+    for path, file in files:
+        with file:
+            if b"\x00" in file.peek(limits.BINARY_BYTES)[: limits.BINARY_BYTES]:  # type: ignore[attr-defined]  # a BufferedReader
+                binary += 1
+                continue
+            searched += 1
+            for number, (line, _) in enumerate(_lines(file, limits.LINE_BYTES), 1):
+                if number % 1000 == 1:
+                    stop()
+                if matcher.search(line) is None:
+                    continue
+                hit = Hit(path, number, line[: 4 * limits.HIT_CHARS].decode(errors="replace")[: limits.HIT_CHARS])
+                room -= json_bytes(hit.text) + json_bytes(path) + 30
+                stopped = "limit" if len(hits) == limit else "size" if room < 0 and hits else ""
+                if stopped:
+                    return Hits(tuple(hits), complete=False, truncated=True, files=searched, binary_files=binary, stop_reason=stopped)
+                hits.append(hit)
+    return Hits(tuple(hits), complete=True, truncated=False, files=searched, binary_files=binary)
+
+
+def _compiled(pattern: str) -> Any:
+    try:
+        re2: Any = import_module("re2")
+    except ImportError as missing:
+        raise problem("capability_unavailable", "searching needs the package google-re2") from missing
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        return re2.compile(pattern, options)
+    except (re2.error, UnicodeEncodeError) as error:
+        why = error.args[0] if error.args else ""
+        text = why.decode(errors="replace") if isinstance(why, bytes) else "it is not valid Unicode"
+        wrong = f"the pattern cannot be used ({text}); look-around and back-references are not supported"
+        raise problem("validation", wrong, details={"problems": [{"path": "pattern", "issue": wrong}]}) from error
