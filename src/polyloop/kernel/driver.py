@@ -65,11 +65,8 @@ class Driver:
     """One holder's hand on one run."""
 
     def __init__(self, stream: Stream, seams: Seams, fence: int = 0) -> None:
-        self.stream = stream
-        self.seams = seams
-        self.fence = fence
-        self.state = State()
-        self.prev = r.ZERO_HASH
+        self.stream, self.seams, self.fence = stream, seams, fence
+        self.state, self.prev = State(), r.ZERO_HASH
         self.pending: list[Sealed] = []
         self.blobs: dict[str, bytes] = {}
         self.texts: dict[str, str] = {}
@@ -84,8 +81,8 @@ class Driver:
         #: The run was left waiting, and let go.
         self.rested = False
         self.result: Json = None
-        #: Before resume_started was emitted: what a visit that finds no news goes back to.
-        self.untouched: tuple[State, str] | None = None
+        #: State and head as the log has them: what is told of a run that stops, and what a visit without news goes back to.
+        self.durable: tuple[State, str] = (self.state, self.prev)
         #: Reads the result from the log when the completing step was an earlier holder's.
         self.recall: Callable[[], Json] = lambda: None
         self.on_done: Callable[[], None] = lambda: None
@@ -129,7 +126,7 @@ class Driver:
             started = self.seams.clock.monotonic()
             signal_no = await self.seams.log.append(self.stream, batch, self.fence, blobs)
             self.mark("store", started)
-            self.pending, self.blobs = [], {}
+            self.pending, self.blobs, self.durable = [], {}, (self.state, self.prev)
             self.events.publish()
             if signal_no > self.signal_seen:
                 await self.heed()
@@ -220,16 +217,23 @@ class Driver:
         try:
             try:
                 await work
+            except Interrupted:
+                self.suspended = True
             except Exception as fault:
                 if isinstance(fault, StoreError):
                     raise
                 error: Json = {"type": type(fault).__name__, "message": str(fault)[:2000]}
                 self.emit(r.RunEnded("internal_error", self.state.counters, error=error))
-                await self.flush()
+            await self._leave()
         except StoreError as failure:
             self.failure, self.suspended = failure, True
-        except Interrupted:
-            self.suspended = True
+
+    async def _leave(self) -> None:
+        """What is known is written, whatever ends the visit; a resume that found nothing new writes nothing."""
+        if self.news:
+            await self.flush()
+        else:
+            self.pending, (self.state, self.prev) = [], self.durable
 
     async def _loop(self) -> None:
         while not self.suspended:
@@ -237,11 +241,9 @@ class Driver:
                 self.emit(self.cancel)
                 self.flight.heeded()
             command = d.decide(self.state, self.seams.clock.now_ms())
-            if command is None or isinstance(command, d.Wait):
-                if command is None or await self._rest(command):
-                    await self.flush()
-                    return
-            else:
+            if command is None or (isinstance(command, d.Wait) and await self._rest(command)):
+                return
+            if not isinstance(command, d.Wait):
                 await self._perform(command)
 
     async def _perform(self, command: d.Command) -> None:
@@ -250,9 +252,8 @@ class Driver:
             await work
 
     async def _rest(self, command: d.Wait) -> bool:
-        """True when the run may be left waiting. A resume that found nothing new writes nothing."""
+        """True when the run may be left waiting."""
         call = cast(Call, self.state.call(command.call))
-        news = self.news
         await self.flush()
         if self.resolved(call) or self.suspended or (self.cancel and not self.state.cancel):
             return self.suspended
@@ -262,9 +263,6 @@ class Driver:
             await self.heed()
             return False
         self.rested = True
-        if not news and self.untouched is not None:
-            self.pending = []
-            self.state, self.prev = self.untouched
         return True
 
     def resolved(self, call: Call) -> bool:

@@ -167,7 +167,7 @@ def make_step_record(run: Driver, command: d.MakeStep) -> None:
         step = replace(step, raw_output=run.hold(step.raw_output))
     if call is not None and call.intent is not None:
         tool = run.seams.tools.specs[call.intent.tool]
-        if tool.completes and call.result and call.result.status == "ok":
+        if tool.completes and call.result and call.result.status == "ok" and call.result.completion != "DONE":
             run.result = cast(Act, decision(run, call.index)).args
     if step.outcome == "final_answer":
         run.result = run.look(cast(r.ModelResult, run.state.reply).text)

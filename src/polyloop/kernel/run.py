@@ -6,6 +6,7 @@ take -> load -> fold -> compare -> resume_started -> decide ... A new run is a r
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import cast
 
 from msgspec.structs import replace
@@ -16,7 +17,7 @@ from .driver import Driver, Seams
 from .machine import IllegalRecord, State, fold, texts_of
 from .objects import Json, Request, RunResult
 from .records import BlobRef, Record, Sealed, bytes_text
-from .seams import Conflict, CorruptStore, Damage, Loaded, StaleFence, Stream, Taken
+from .seams import Conflict, CorruptStore, Damage, Loaded, StaleFence, StoreError, Stream, Taken
 from .snapshot import acceptable, differences, snapshot
 
 Killer = Callable[[Sequence[tuple[int, int]]], None]
@@ -203,7 +204,7 @@ async def _load(driver: Driver, taken: Taken | None) -> Past:
         raise CorruptStore("the log has no start", 0)
     blobs = await driver.seams.log.blobs(driver.stream, past.digests())
     driver.texts.update((k, bytes_text(v)) for k, v in blobs.items())
-    driver.state, driver.prev = past.state, past.head_hash
+    driver.state, driver.prev = driver.durable = past.state, past.head_hash
     driver.fence = taken.epoch if taken else 0
     return past
 
@@ -223,7 +224,7 @@ async def _begin(driver: Driver, past: Past, taken: Taken, fields: list[dict[str
     state = past.state
     if past.torn is not None:
         await driver.seams.log.repair(driver.stream, past.torn, driver.fence)
-    driver.untouched, driver.since = (state, past.head_hash), taken.signal_no
+    driver.since = taken.signal_no
     driver.recall = lambda: past.result_of(driver.state, driver.look)
     driver.emit(r.ResumeStarted(state.attempts + 1, driver.seams.holder.id, state.seq - 1))
     if past.torn is not None:
@@ -243,15 +244,17 @@ async def _drive(driver: Driver, watch: Callable[[Driver], None]) -> RunResult:
 
 
 async def _release(driver: Driver) -> None:
-    """Let the run go, whatever ended the visit; a store that is away has already been told of as the run's failure."""
+    """Let the run go, whatever ended the visit. Where the store is away the lease runs out, and what became of the run is told."""
     if driver.failure is None and not driver.rested:
-        await driver.seams.log.release(driver.stream, driver.fence, 1 << 62)
+        with suppress(StoreError):
+            await driver.seams.log.release(driver.stream, driver.fence, 1 << 62)
 
 
 def _result(driver: Driver, value: Json) -> RunResult:
-    result = view.run_result(driver.state, driver.stream.run, driver.stream.scope, driver.prev, "interrupted", value)
-    failure = driver.failure
-    if failure is None:
+    """After a failure of the store: what its log has taken, and no word of anything else."""
+    failure, (state, head) = driver.failure, driver.durable if driver.failure else (driver.state, driver.prev)
+    result = view.run_result(state, driver.stream.run, driver.stream.scope, head, "interrupted", value)
+    if failure is None or state.ended:
         return result
     code = "owned_elsewhere" if isinstance(failure, StaleFence | Conflict) else "store_failed"
     return replace(
