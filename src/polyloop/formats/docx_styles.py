@@ -32,8 +32,9 @@ def styles() -> str:
     cell_margins = "".join(f'<w:{side} w:w="{width}" w:type="dxa"/>' for side, width in (("top", 0), ("left", 108), ("bottom", 0), ("right", 108)))
     sides = ("top", "left", "bottom", "right", "insideH", "insideV")
     borders = "".join(f'<w:{side} w:val="single" w:sz="4" w:space="0" w:color="auto"/>' for side in sides)
-    out = [
-        f'{XML}<w:styles {_W}><w:docDefaults><w:rPrDefault><w:rPr>{fonts}<w:sz w:val="24"/><w:szCs w:val="24"/>'
+    out = [XML]
+    out.append(
+        f'<w:styles {_W}><w:docDefaults><w:rPrDefault><w:rPr>{fonts}<w:sz w:val="24"/><w:szCs w:val="24"/>'
         '<w:lang w:val="en-US" w:eastAsia="zh-CN" w:bidi="ar-SA"/></w:rPr></w:rPrDefault>'
         '<w:pPrDefault><w:pPr><w:spacing w:after="120" w:line="360" w:lineRule="auto"/></w:pPr></w:pPrDefault></w:docDefaults>'
         '<w:style w:type="paragraph" w:default="1" w:styleId="Normal"><w:name w:val="Normal"/><w:qFormat/></w:style>'
@@ -42,7 +43,7 @@ def styles() -> str:
         f'<w:tblPr><w:tblInd w:w="0" w:type="dxa"/><w:tblCellMar>{cell_margins}</w:tblCellMar></w:tblPr></w:style>'
         '<w:style w:type="table" w:styleId="TableGrid"><w:name w:val="Table Grid"/><w:basedOn w:val="TableNormal"/>'
         f"<w:tblPr><w:tblBorders>{borders}</w:tblBorders></w:tblPr></w:style>"
-    ]
+    )
     out += [
         f'<w:style w:type="paragraph" w:styleId="Heading{level}"><w:name w:val="heading {level}"/><w:basedOn w:val="Normal"/><w:next w:val="Normal"/>'
         f'<w:qFormat/><w:pPr><w:keepNext/><w:spacing w:before="240" w:after="120"/><w:outlineLvl w:val="{level - 1}"/></w:pPr>'

@@ -151,7 +151,7 @@ def weekday(reading: Reading) -> Iterator[Finding]:
             named_zh = _WEEKDAY_ZH.match(after)
             named_en = _WEEKDAY_EN.search(before.rstrip(" ,")[-9:]) or re.match(r"\s*\(" + _WEEKDAY_EN.pattern, after, re.IGNORECASE)
             if named_zh and "一二三四五六日".index(named_zh[1].replace("天", "日")) != right:
-                said, actual, span = named_zh[1], "一二三四五六日"[right], (date.start, date.end + named_zh.end() + 1)
+                said, actual, span = named_zh[0][1:], "星期" + "一二三四五六日"[right], (date.start, date.end + named_zh.end() + 1)
             elif named_en and calendar.day_name[right].lower() != named_en[1].lower():
                 start = date.start if named_en.re is not _WEEKDAY_EN else passage.text.rindex(named_en[0], 0, date.start)
                 said, actual = named_en[1], calendar.day_name[right]
@@ -176,6 +176,7 @@ def date_order(reading: Reading) -> Iterator[Finding]:
 
 def _ranges(reading: Reading) -> Iterator[Finding]:
     for passage in reading.passages:
+        yield from _in_one_year(passage)
         dates = [date for date in dates_in(passage) if date.exists]
         for first, second in pairwise(dates):
             between = passage.text[first.end : second.start]
@@ -185,6 +186,17 @@ def _ranges(reading: Reading) -> Iterator[Finding]:
             if joined and second.key < first.key:
                 params = {"first": _shown(first), "second": _shown(second)}
                 yield Finding("date_order", "error", "date_range_reversed", passage.evidence(first.start, second.end), params)
+
+
+def _in_one_year(passage: Passage) -> Iterator[Finding]:
+    """An end without a year of its own lies in the year of the start."""
+    for first in dates_in(passage):
+        found = _NO_YEAR.search(passage.text, first.end)
+        if found and first.exists and _RANGE.match(passage.text[first.end : found.start()]):
+            end = (first.year, int(found["m"]), int(found["d"]))
+            if end < first.key:
+                params = {"first": _shown(first), "second": found[0]}
+                yield Finding("date_order", "warning", "date_range_reversed", passage.evidence(first.start, found.end()), params)
 
 
 def _labelled(reading: Reading, label: re.Pattern[str]) -> Date | None:

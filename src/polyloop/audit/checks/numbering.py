@@ -94,16 +94,17 @@ def heading_numbering(reading: Reading) -> Iterator[Finding]:
     found = list(_refined(reading))
     outer: list[Opening] = []
     stack: list[Opening] = []
+    counted: dict[str, int] = {}
     part = 0
     for at, each in enumerate(found):
         if each.passage.part != part:
-            outer, stack, part = [], [], each.passage.part
+            outer, stack, counted, part = [], [], {}, each.passage.part
         if each.kind in ("chapter", "section"):
             stack = [one for one in stack if one.kind == "article"]  # articles are counted through all chapters
-            yield from _step(outer, each, found, at)
+            yield from _step(outer, counted, found, at)
         else:
             stack = [] if each.begins_list else stack
-            yield from _step(stack, each, found, at)
+            yield from _step(stack, counted, found, at)
     yield from _levels(reading)
 
 
@@ -116,13 +117,18 @@ def _refined(reading: Reading) -> Iterator[Opening]:
         yield structs.replace(each, kind="decimal", rank=0) if above else each
 
 
-def _step(stack: list[Opening], each: Opening, found: Sequence[Opening], at: int) -> Iterator[Finding]:
+def _step(stack: list[Opening], counted: dict[str, int], found: Sequence[Opening], at: int) -> Iterator[Finding]:
+    """Takes the opening at this place onto the stack. `counted` keeps the last number of each kind: some documents count one level through."""
+    each = found[at]
+    through = counted.get(each.kind, 0) + 1
+    counted[each.kind] = each.path[-1]
     place = next((n for n in range(len(stack) - 1, -1, -1) if stack[n].kind == each.kind), None)
     if place is None:
         stack.append(each)
+        listed = each.passage.block.type == "numbered"
         following = found[at + 1] if at + 1 < len(found) else None
         continued = following is not None and following.kind == each.kind and following.path[-1] == each.path[-1] + 1
-        if each.kind != "decimal" and each.path[0] != 1 and (each.kind in _STARTS_AT_ONE or continued):
+        if each.kind != "decimal" and each.path[0] not in (1, through) and (each.kind in _STARTS_AT_ONE or (continued and not listed)):
             yield _fault("numbering_gap", each, expected="1", previous="")
         return
     last, inner = stack[place], stack[place + 1 :]
@@ -137,6 +143,7 @@ def _step(stack: list[Opening], each: Opening, found: Sequence[Opening], at: int
     following = next((one for one in found[at + 1 : at + 1 + _LOOK_AHEAD] if one.kind == each.kind), None)
     slip = code and following is not None and _follows(expected, following.path) and following.path > expected
     stack.append(structs.replace(each, path=expected) if slip else each)
+    counted[each.kind] = stack[-1].path[-1]
 
 
 def _judged(last: Opening, each: Opening, inner: Sequence[Opening]) -> tuple[str, tuple[int, ...]]:

@@ -56,7 +56,6 @@ _ADDRESSEE: Final = re.compile(r"\s*to\s*:", re.IGNORECASE)
 _AS_FOLLOWS: Final = re.compile(r"(?:如下|以下|是|为)[：:]\Z")
 _ISSUER: Final = re.compile(r"[\u4e00-\u9fff（）()\d、 ]{2,60}\Z")
 _HEAD_PASSAGES: Final = 8
-_TAIL_PASSAGES: Final = 12
 _MAX_TITLE: Final = 80
 _MAX_RECIPIENTS: Final = 160
 
@@ -120,7 +119,7 @@ def document_parts(reading: Reading) -> Iterator[Finding]:
 
 
 def _ending(reading: Reading, head: Head, needs: frozenset[str]) -> Iterator[Finding]:
-    tail = reading.main[head.passages :][-_TAIL_PASSAGES:]
+    tail = reading.main[head.passages :]
     last = tail[-1] if tail else reading.main[-1]
     dated = next((at for at in range(len(tail) - 1, -1, -1) if _is_date(tail[at])), None)
     if "date" in needs and dated is None:

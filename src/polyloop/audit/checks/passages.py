@@ -67,7 +67,9 @@ class Passage:
         if span is None:
             return Location("block", self.index + 1, self.index, row=self.row, column=self.column)
         page, number = span.page, span.start
-        if span.unit == "line" and self.block.type != "table":
+        if span.unit == "line" and self.row:
+            number += self.row - 1 + (self.row > 1)  # the line of dashes under the heads is no row
+        elif span.unit == "line":
             down = self.raw.count("\n", 0, raw_start)
             number = min(span.start + down, span.end) if not span.turn else span.start + down
             if span.turn and down >= span.turn:

@@ -27,7 +27,8 @@ _PAIRS: Final = {"“": "”", "《": "》", "〈": "〉", "（": "）", "(": ")
 _OPENERS: Final = {close: opened for opened, close in _PAIRS.items()}
 _OTHER_WIDTH: Final = {")": "（", "）": "("}
 _LIST_MARK: Final = re.compile(r"\s*(?:\d{1,3}|[A-Za-z]{1,3}|[一二三四五六七八九十]+)[)）]")
-_EMOTICON: Final = re.compile(r"[:;]-?\)")
+#: Closing brackets that close nothing: 2）in a row of points, and :).
+_LONE_CLOSER: Final = re.compile(r"(?:[；;。，,、：:\s](?:\d{1,2}|[A-Za-z])[)）]|[:;]-?\))\Z")
 
 
 def punctuation_width(reading: Reading) -> Iterator[Finding]:
@@ -89,10 +90,11 @@ def _scan(passage: Passage) -> tuple[list[Finding], list[tuple[str, int]], list[
         char = text[at]
         if char in _PAIRS:
             opened.append((char, at))
-        elif char in _OPENERS and not _is_apostrophe(text, at) and not (char == ")" and _EMOTICON.match(text, max(at - 2, 0))):
+        elif char in _OPENERS and not _is_apostrophe(text, at):
             place = next((n for n in range(len(opened) - 1, -1, -1) if opened[n][0] in (_OPENERS[char], _OTHER_WIDTH.get(char, ""))), None)
             if place is None:
-                unopened.append((char, at))
+                if not _LONE_CLOSER.search(text, max(at - 4, 0), at + 1):
+                    unopened.append((char, at))
                 continue
             if opened[place][0] != _OPENERS[char]:
                 params = {"opened": opened[place][0], "closed": char}

@@ -174,8 +174,7 @@ def _sum(values: Sequence[_Value]) -> Fraction:
 
 def _tolerance(values: Sequence[_Value], said: _Value) -> Fraction:
     """Rounded addends may miss a rounded total by half a last place each; whole numbers are counts and must agree."""
-    place = max(value.last_place for value in [*values, said])
-    return Fraction() if place == 1 else place * len(values) / 2
+    return sum((value.last_place / 2 for value in [*values, said] if value.last_place < 1), Fraction())
 
 
 def _fault(view: _View, row: int, column: int, code: str, computed: Fraction, said: _Value) -> Finding:

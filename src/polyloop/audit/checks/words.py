@@ -26,7 +26,7 @@ MESSAGE_WORDS: Final[dict[str, tuple[str, str]]] = {
         "月、日是否补零不统一：此处为“{date}”，多数如“{usual}”",
         "noughts in dates are not uniform: “{date}” here, mostly like “{usual}”",
     ),
-    "weekday_wrong": ("{date}不是星期{said}，而是星期{actual}", "{date} is a {actual}, not a {said}"),
+    "weekday_wrong": ("“{date}”不是{said}，而是{actual}", "“{date}” is {actual}, not {said}"),
     "date_range_reversed": ("结束日期“{second}”早于开始日期“{first}”", "the end “{second}” is before the start “{first}”"),
     "date_label_order": ("时间先后矛盾：“{second}”早于“{first}”", "“{second}” comes before “{first}”, against what they stand for"),
     "deadline_before_issue": ("截止日期“{deadline}”早于成文日期“{issued}”", "the deadline “{deadline}” is before the date of issue “{issued}”"),
@@ -111,5 +111,5 @@ def say_place(location: Location, lang: str) -> str:
     if location.page:
         place = (f"第{location.page}页" if at == 0 else f"page {location.page}, ") + place
     if location.row:
-        place += f"，第{location.row}行第{location.column}格" if at == 0 else f", row {location.row}, cell {location.column}"
+        place += f"（表格第{location.row}行第{location.column}格）" if at == 0 else f" (row {location.row}, cell {location.column} of the table)"
     return place
