@@ -166,9 +166,9 @@ def make_step_record(run: Driver, command: d.MakeStep) -> None:
     if isinstance(step.raw_output, str):
         step = replace(step, raw_output=run.hold(step.raw_output))
     if call is not None and call.intent is not None:
-        tool = run.seams.tools.specs[call.intent.tool]
-        if tool.completes and call.result and call.result.status == "ok" and call.result.completion != "DONE":
-            run.result = cast(Act, decision(run, call.index)).args
+        tool = run.state.tool(call.intent.tool)
+        if tool and tool.completes and call.result and call.result.status == "ok" and call.result.completion != "DONE":
+            run.result = action(run, call).args
     if step.outcome == "final_answer":
         run.result = run.look(cast(r.ModelResult, run.state.reply).text)
     run.emit(step)
