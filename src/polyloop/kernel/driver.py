@@ -20,10 +20,10 @@ from . import records as r
 from .context import look_up
 from .events import Events
 from .flight import Abandoned, Flight, Interrupted
-from .machine import RESOLVED_PHASE, Call, State, fold
+from .machine import Call, State, fold
 from .objects import Json
 from .records import BlobRef, Record, Sealed, Text, sha256, text_bytes
-from .recover import cut_short, inquire
+from .recover import MAY_SAY, cut_short, inquire
 from .seams import (
     Actions,
     Clock,
@@ -74,7 +74,8 @@ class Driver:
         self.signal_seen = 0
         #: The last signal before this holder came: a suspend up to it was meant for an earlier one.
         self.since = 0
-        self.resolutions: dict[str, Signal] = {}
+        #: What outsiders have said about each token, in order.
+        self.resolutions: dict[str, list[Signal]] = {}
         self.failure: StoreError | None = None
         self.cancel: r.CancelRequested | None = None
         self.suspended = False
@@ -145,8 +146,8 @@ class Driver:
                 self.flight.want("cancel")
             elif signal.kind == "suspend" and signal.no > self.since:
                 self.suspend()
-            elif signal.kind == "resolve" and signal.decision in RESOLVED_PHASE and signal.no > self.state.spent.get(signal.token, 0):
-                self.resolutions.setdefault(signal.token, signal)
+            elif signal.kind == "resolve" and signal.no > self.state.spent.get(signal.token, 0):
+                self.resolutions.setdefault(signal.token, []).append(signal)
 
     def suspend(self) -> None:
         """Stop without an end; the run stays resumable."""
@@ -268,7 +269,8 @@ class Driver:
     def resolved(self, call: Call) -> bool:
         """Take up what an outsider has said about a wait, if anything."""
         deferred = cast(r.ActionDeferred, call.deferred)
-        signal = self.resolutions.get(deferred.token)
+        said = self.resolutions.get(deferred.token, [])
+        signal = next((s for s in said if s.decision in MAY_SAY[deferred.awaited]), None)
         if signal is None:
             return False
         late = 0 < deferred.until < signal.at

@@ -130,6 +130,14 @@ def unknown(call: Call, text: str) -> r.ActionResult:
     return r.ActionResult(call.index, "unknown", (r.Part(text=text),), code="recovered", interrupted=True)
 
 
+#: What may be said to each kind of wait. An approval is not answered, a task not approved a second time: such words are not heard.
+MAY_SAY: Final[Mapping[r.Awaited, frozenset[str]]] = {
+    "approval": frozenset({"approved", "denied", "expired", "withdrawn"}),
+    "answer": frozenset({"answered", "denied", "expired", "withdrawn"}),
+    "task": frozenset({"finished", "expired", "withdrawn"}),
+    "run": frozenset({"finished", "expired", "withdrawn"}),
+    "settle": frozenset({"finished", "denied", "approved", "expired", "withdrawn"}),
+}
 #: What a resolution of the policy `ask` means.
 PERSON_SAYS: Final[Mapping[str, tuple[r.Status, str]]] = {
     "finished": ("ok", "A person settled this action as done."),
