@@ -76,8 +76,9 @@ REQUESTS: list[tuple[str, Request]] = [
     ("history", replace(REQUEST, history='[{"role":"user","parts":[]}]')),
 ]
 OTHER: dict[str, Any] = {
-    "description": "other words", "schema": {**CLOSED, "properties": {"n": {}}}, "effect": "write", "replay": "ask", "kind": "process", "completes": True,
-    "timeout_s": 6, "result_limit": 99, "pollable": True, "max_argument_failures": 3, "defers": True, "retry": True, "interruptible": False, "ref": "m:f",
+    "description": "other words", "schema": {**CLOSED, "properties": {"n": {}}}, "effect": "write", "replay": "ask", "kind": "process",
+    "completes": True, "timeout_s": 6, "result_limit": 99, "pollable": True, "max_argument_failures": 3, "defers": True, "retry": True,
+    "interruptible": False, "ref": "m:f",
 }  # fmt: skip
 SPECS: list[tuple[str, tuple[ToolSpec, ...]]] = [
     *[(f"tools.look.{name}", (replace(LIMITED, **{name: other}), WRITE, SUBMIT)) for name, other in OTHER.items()],
