@@ -72,6 +72,14 @@ class Call(Struct, frozen=True):
     result: r.ActionResult | None = None
 
 
+class Effect(Struct, frozen=True):
+    """What makes two executed actions the same: tool, arguments, observation."""
+
+    tool: str
+    args: Json | Text
+    observation: tuple[r.Part, ...]
+
+
 class End(Struct, frozen=True):
     """Why a run is over; what `run_ended` will say."""
 
@@ -110,7 +118,7 @@ class State(Struct, frozen=True):
     signature: str = ""
     scored: bool = False
     iteration_valid: bool = False
-    last_effect: str = ""
+    last_effect: Effect | None = None
     attempts: int = 0
     cancel: r.CancelRequested | None = None
     end: End | None = None
@@ -228,7 +236,7 @@ def _step(s: State, at: int, rec: r.Step) -> State:
         signature=scored or ("" if rec.valid else s.signature),
         scored=s.scored or bool(scored),
         iteration_valid=s.iteration_valid or rec.valid,
-        last_effect=effect_signature(s, done) if rec.valid else s.last_effect,
+        last_effect=effect_of(s, done) if rec.valid else s.last_effect,
         end=s.end or _end_of(s, rec, call),
     )
     return _close(s, rec) if len(s.steps) == rec.calls else s
@@ -240,14 +248,14 @@ def _argument_failures(s: State, rec: r.Step) -> dict[str, int]:
     return {**s.argument_failures, rec.tool: s.argument_failures.get(rec.tool, 0) + 1} if counted else s.argument_failures
 
 
-def effect_signature(s: State, call: Call) -> str:
-    """What makes two executed actions the same: tool, key-free arguments, observation."""
+def effect_of(s: State, call: Call) -> Effect | None:
+    """What the action of a call did."""
     if call.intent is None or call.result is None:
-        return ""
+        return None
     intent, reply = call.intent, cast(r.ModelResult, s.reply)
     unrepaired = reply.tool_calls[call.index].arguments if call.index < len(reply.tool_calls) else reply.text
     args = intent.args if intent.args is not None else intent.args_text or unrepaired
-    return sha256(canonical([intent.tool, args, call.result.observation]))
+    return Effect(intent.tool, args, call.result.observation)
 
 
 def _end_of(s: State, rec: r.Step, call: Call | None) -> End | None:

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from . import records as r
 from .decide import withdrawn
-from .machine import Call, State, effect_signature
+from .machine import Call, State, effect_of
 from .objects import Counters
 from .records import Rejection, Step, Timings, canonical, sha256
 from .seams import Act, Decided, Finish, Reject
@@ -127,4 +127,4 @@ def _warned(s: State, rejection: Rejection, counters: Counters) -> Rejection:
 
 def _repeats(s: State, call: Call) -> bool:
     tool = s.tool(call.intent.tool) if call.intent else None
-    return bool(tool and not tool.pollable and s.last_effect and effect_signature(s, call) == s.last_effect)
+    return bool(tool and not tool.pollable and s.last_effect is not None and effect_of(s, call) == s.last_effect)
