@@ -146,27 +146,29 @@ async def _enter(
     driver.blobs.clear()
     head = await seams.log.head(stream)
     if head is not None and head.kind == "run_ended":
-        return await _ended(driver, offered, refusing=refusing)
+        return _ended(driver, await _load(driver, None), offered, accepted, refusing=refusing)
     taken = await seams.log.take(stream, seams.holder)
     try:
         kill(taken.kill)
         past = await _load(driver, taken)
-        fields = _fields(past, offered)
-        refused = [f for f in fields if f["path"] not in accepted or not acceptable(str(f["path"]))]
-        if refused:
-            await _refuse(driver, past, refused, refusing=refusing)
-        if past.state.ended is not None:
-            await seams.log.release(stream, taken.epoch, taken.signal_no)
-            return _result(driver, past.result(driver.look))
-        await _begin(driver, past, taken, fields)
+        if past.state.ended is None:
+            fields, refused = _fields(past, offered, accepted)
+            if refused:
+                await _refuse(driver, past, refused, refusing=refusing)
+            await _begin(driver, past, taken, fields)
     except BaseException:
         await seams.log.release(stream, taken.epoch, 1 << 62)
         raise
-    return await _drive(driver, watch)
+    if past.state.ended is None:
+        return await _drive(driver, watch)
+    await _release(driver)
+    return _ended(driver, past, offered, accepted, refusing=refusing)
 
 
-def _fields(past: Past, offered: r.RunStarted | None) -> list[dict[str, Json]]:
-    return [] if offered is None else differences(cast(r.RunStarted, past.state.start), offered)
+def _fields(past: Past, offered: r.RunStarted | None, accepted: Sequence[str]) -> tuple[list[dict[str, Json]], list[dict[str, Json]]]:
+    """What differs, and what of it nobody has accepted or may accept."""
+    fields = [] if offered is None else differences(cast(r.RunStarted, past.state.start), offered)
+    return fields, [f for f in fields if f["path"] not in accepted or not acceptable(str(f["path"]))]
 
 
 async def abandon(stream: Stream, seams: Seams, kill: Killer, by: str) -> RunResult:
@@ -175,26 +177,24 @@ async def abandon(stream: Stream, seams: Seams, kill: Killer, by: str) -> RunRes
     head = await seams.log.head(stream)
     if head is None or not head.seq:
         raise NoSuchRun(stream.run)
-    if head.kind == "run_ended":
-        return await _ended(driver, None, refusing=True)
     taken = await seams.log.take(stream, seams.holder)
     try:
         kill(taken.kill)
         past = await _load(driver, taken)
-        await _begin(driver, past, taken, [])
-        driver.emit(r.RunEnded("abandoned", driver.state.counters, error={"by": by}))
-        await driver.flush()
+        if past.state.ended is None:
+            await _begin(driver, past, taken, [])
+            driver.emit(r.RunEnded("abandoned", driver.state.counters, error={"by": by}))
+            await driver.flush()
     finally:
         await seams.log.release(stream, taken.epoch, 1 << 62)
-    return _result(driver, None)
+    return _result(driver, past.result(driver.look))
 
 
-async def _ended(driver: Driver, offered: r.RunStarted | None, *, refusing: bool) -> RunResult:
+def _ended(driver: Driver, past: Past, offered: r.RunStarted | None, accepted: Sequence[str], *, refusing: bool) -> RunResult:
     """A run that has ended is only read; its result is what the log says."""
-    past = await _load(driver, None)
-    fields = _fields(past, offered)
-    if fields:
-        raise ParameterDrift(fields) if refusing else RunExists(driver.stream.run, fields)
+    _, refused = _fields(past, offered, accepted)
+    if refused:
+        raise ParameterDrift(refused) if refusing else RunExists(driver.stream.run, refused)
     return _result(driver, past.result(driver.look))
 
 
