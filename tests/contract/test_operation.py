@@ -23,8 +23,15 @@ def test_S1_3_the_order_of_a_write() -> None:
     asks(desk, "Recall", "Prepare", "Intend", "Send", "Conclude", "Settle")
     assert receipt.data == {"operationId": "op1", "revision": 1}
     assert receipt.target == {"name": "a"}
-    desk.call("get", {"name": "a"})
+    desk.call("get", {"name": "a"}, key="k1")
     asks(desk, "Prepare", "Send", "Conclude")
+
+
+def test_a_retry_is_recorded_as_an_attempt() -> None:
+    desk = Desk(faults=["429_after_0"])
+    desk.call("put")
+    assert desk.ledger["op1"].attempt == 2
+    assert list(desk.shelf.log) == ["op1/2/write"]
 
 
 def test_wrong_arguments_reach_nobody() -> None:

@@ -137,9 +137,7 @@ LATE = Problem("invalid_response", "timed out", execution_started=None)
         ("more than counted", [Page(("a", "b"), "c1", total=1)], "count_mismatch", 1, ["a", "b"], None),
     ],
 )
-def test_S0_29_a_broken_listing_is_one_typed_error(
-    name: str, pages: list[Any], reason: str, page: int, items: list[str], again: str | None
-) -> None:
+def test_S0_29_a_broken_listing_is_one_typed_error(name: str, pages: list[Any], reason: str, page: int, items: list[str], again: str | None) -> None:
     told = broken(ASK, script(*pages))
     assert (told.kind, told.exit_code, told.stage, told.operation) == ("pagination", 3, "pagination", "list")
     assert told.details.keys() == KEYS

@@ -213,6 +213,14 @@ def test_S0_7_the_error_of_a_partial_success_offers_its_compensation() -> None:
     }  # fmt: skip
 
 
+@pytest.mark.parametrize(("steps", "offered"), [("S", True), ("SN", True), ("U", False), ("N", False), ("F", False)])
+def test_only_what_was_done_can_be_taken_back(steps: str, offered: bool) -> None:
+    receipt = sample(steps, compensation=Compensation(available=True, operation="remove"))
+    assert receipt.compensation.available is offered
+    if not receipt.ok:
+        assert ("compensate" in receipt.problem().actions) is offered
+
+
 @pytest.mark.parametrize(
     ("steps", "told", "started"),
     [

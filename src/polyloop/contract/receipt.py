@@ -178,12 +178,13 @@ def derive(
     proofs: Sequence[Verification], data: dict[str, Any], *, warnings: Sequence[str] = (),
     compensation: Compensation | None = None, target: dict[str, Any] | None = None,
 ) -> Receipt:  # fmt: skip
-    """Build the receipt. A proof is demanded as soon as one step may change something."""
+    """Build the receipt. A proof is demanded as soon as one step may change something; what is not known to be done is not taken back."""
     proof, verification = proof_of(verify if any(s.effect for s in steps) else "none", proofs)
     status = status_of(steps, proof, failures)
+    undo = compensation if status in ("success", "partial_success") else None
     fields = {
         "contractVersion": contract, "ok": status == "success", "status": status, "complete": status == "success", "operation": operation,
-        "steps": tuple(steps), "data": data, "warnings": tuple(warnings), "compensation": compensation or Compensation(),
+        "steps": tuple(steps), "data": data, "warnings": tuple(warnings), "compensation": undo or Compensation(),
     }  # fmt: skip
     produced = {"target": target, "failures": tuple(failures), "verification": verification}
     return msgspec.convert(fields | {k: v for k, v in produced.items() if v}, Receipt)
