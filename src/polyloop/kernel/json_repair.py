@@ -1,28 +1,25 @@
 """The forgiving reader behind `json-text/1`: where the objects of a reply stand, and the lexical rungs.
 
 Theory of operation. One walk, no recursion. Outside of brackets only brackets and reasoning tags mean anything; inside, a
-lexer that knows strings goes on to the bracket that closes the group and notes an edit for every rung met on the way. What
-it notes decides nothing: the edited text must pass the strict parse like any other. Four guards keep a damaged reply from
-running as something else: an open string or bracket is never closed (`truncated`), a closing bracket too many, a group
-that might be an object but is none, and reasoning tags between the objects refuse the whole reply.
-Blanks replace what is taken out, so that no two tokens are glued together.
+lexer that knows strings goes on to the bracket that closes the group and rewrites what a rung knows. That decides nothing:
+the text must pass the strict parse like any other. Four guards keep a damaged reply from running as something else: an open
+string or bracket is never closed, a closing bracket too many, a group that looks like an object but is none, and reasoning
+tags between objects refuse the whole reply. What is taken out leaves a blank, so that no two tokens are glued together.
 
-Seed: S2.15, S2.16, S2.21. The rungs are part of the interpreter's version.
+Seed: S2.15, S2.16, S2.21. Rungs and limits are part of the interpreter's version.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
 from .objects import Json
 
-#: Nesting allowed in a reply. Part of the interpreter's version, as are the next two.
 DEPTH_MAX: Final = 64
-#: Bracket groups looked at outside of reasoning; more is not prose around an action.
+#: Bracket groups outside of reasoning, and those among them that look like objects: more is not prose around an action.
 GROUPS_MAX: Final = 1000
-#: Groups among them that may be objects.
 OBJECTS_MAX: Final = 64
 
 
@@ -35,7 +32,7 @@ class Refused(Exception):
 
 
 class Piece(NamedTuple):
-    """A group that may be an object: its span of the reply, its text after the rungs, their names."""
+    """A group that looks like an object: its span of the reply, its text after the rungs, their names."""
 
     start: int
     end: int
@@ -43,181 +40,105 @@ class Piece(NamedTuple):
     repairs: frozenset[str]
 
 
-class Scan(NamedTuple):
-    """The pieces behind the reasoning, which ends at `start`, and what was cut off with it."""
-
-    pieces: list[Piece]
-    start: int
-    repairs: set[str]
-
-
-# --- the lexer ---------------------------------------------------------------------------------------------------
-
-_ZERO = "\ufeff\u200b-\u200d\u2060"
-_COMMENT = r'//[^\n"“”]*+(?=\n)|/\*[^"“”*]*+(?:\*(?!/)[^"“”*]*+)*+\*/'  # one that holds a quote may be a broken string
-_CLOSER = rf"(?:[ \t\r\n\u3000{_ZERO}]|{_COMMENT})*+[}}\]｝］]"
-_STRING = r'"(?:[^"\\\x00-\x1f]++|\\[^\x00-\x1f])*+"'
+_ZERO = "[\ufeff\u200b-\u200d\u2060]"
+#: Beside structure and not touching a number: elsewhere it may stand for a lost sign, digit or member.
+_LOOSE = rf'(?<![\w.+-])(?:(?<=["{{}},:]){_ZERO}++|{_ZERO}++(?=["{{}},:]))(?![\w.+-])'
+#: One that holds a quote may be a broken string.
+_COMMENT = r'//[^\n"“”]*+(?=\n)|/\*[^"“”*]*+(?:\*(?!/)[^"“”*]*+)*+\*/'
+_CLOSER = rf"(?:[ \t\r\n]|{_ZERO}|{_COMMENT})*+[}}\]]"
 _TOKEN: Final = re.compile(
     "|".join(f"(?P<{kind}>{pattern})" for kind, pattern in {
-        "sound": rf'(?:{_STRING}|[^"“”{{}}\[\]｛｝［］,，：/TFN\u3000{_ZERO}]++|,(?!{_CLOSER}))++',
-        "opening": r"[{\[｛［]",
-        "closing": r"[}\]｝］]",
+        "sound": r'(?:"(?:[^"\\\x00-\x1f]++|\\[^\x00-\x1f])*+"' rf'|[^"“”{{}}\[\],，：/TFN{_ZERO[1:]}++|,(?!{_CLOSER}))++',
+        "opening": r"[{\[]",
+        "closing": r"[}\]]",
         "trailing_comma": f"[,，](?={_CLOSER})",
         "comment": _COMMENT,
         "raw_control": r'"(?:[^"\\]++|\\.)*+"',
-        "curly": r'“(?:[^“”"\\]++|\\[^“”])*+”',
-        "fullwidth": r"[：，\u3000]",
-        "bom": f"[{_ZERO}]++",
+        "fullwidth": r'“(?:[^“”"\\\x00-\x1f]++|\\[^“”\x00-\x1f])*+”|：|(?<![0-9])，|，(?![0-9])',
+        "bom": _LOOSE,
         "python_literal": r"True\b|False\b|None\b",
         "unended": '["“]|/[/*]',
-        "other": "[/TFN”]",
+        "other": f"[/TFN”，{_ZERO[1:]}",
     }.items()),
     re.DOTALL,
 )  # fmt: skip
-_OUTSIDE: Final = re.compile(r"[{\[｛［}\]｝］]|</?think(?:ing)?>")
-_THOUGHT: Final = re.compile(rf"[\s{_ZERO}]*+<(think(?:ing)?)>")
-_CONTROL: Final = re.compile(r"\\.|[\x00-\x1f]", re.DOTALL)
-#: What makes a group more than a placeholder in prose, such as `{tool}` or `[1]`.
-_OBJECT: Final = re.compile("[\"'“”:：]")
-_INVISIBLE: Final = re.compile(f"[{_ZERO}]++")
-_ASCII: Final = str.maketrans("｛｝［］：，\u3000", "{}[]:, ")
-_LITERALS: Final = {"True": "true", "False": "false", "None": "null"}
 _ENDS: Final = {"“": "”", "//": "\n", "/*": "*/"}
-_SHORT: Final = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+_CONTROL: Final = re.compile(r"\\.|[\x00-\x1f]", re.DOTALL)
 
 
-class _Walk:
-    """One group being read: the open brackets and the edits so far."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.open: list[str] = []
-        self.edits: list[tuple[int, int, str]] = []
-        self.repairs: set[str] = set()
-
-    def edit(self, name: str, token: re.Match[str], to: str) -> None:
-        self.edits.append((*token.span(), to))
-        self.repairs.add(name)
-
-
-def _bracket(walk: _Walk, token: re.Match[str]) -> None:
-    mark = token[0].translate(_ASCII)
-    if mark != token[0]:
-        walk.edit("fullwidth", token, mark)
-    if mark in "}]":
-        walk.open.pop()
-        return
-    walk.open.append(mark)
-    if len(walk.open) > DEPTH_MAX:
-        raise Refused("too_large", f"Nested deeper than {DEPTH_MAX}.")
-
-
-def _trailing_comma(walk: _Walk, token: re.Match[str]) -> None:
-    """Only after a value. After a bare one in a list it stays: there the loss of a single digit looks the same."""
+def _without_comma(token: re.Match[str]) -> str | None:
+    """Only after a value, and not after a digit: there it may stand for a lost one, in a list or in the number."""
     at = token.start() - 1
-    while walk.text[at] in " \t\r\n":
+    while token.string[at] in " \t\r\n":
         at -= 1
-    before = walk.text[at]
-    if before in '"”}]｝］' or (before.isalnum() and walk.open[-1] == "{"):
-        walk.edit("trailing_comma", token, " ")
+    return " " if token.string[at] in '"”}]' or token.string[at].isalpha() else None
 
 
-def _control(char: re.Match[str]) -> str:
-    return char[0] if len(char[0]) > 1 else _SHORT.get(char[0], f"\\u{ord(char[0]):04x}")
-
-
-def _raw_control(walk: _Walk, token: re.Match[str]) -> None:
-    walk.edit("raw_control", token, _CONTROL.sub(_control, token[0]))
-
-
-def _curly(walk: _Walk, token: re.Match[str]) -> None:
-    inner = token[0][1:-1]
-    clean = _CONTROL.sub(_control, inner)
-    walk.edit("fullwidth", token, f'"{clean}"')
-    if clean != inner:
-        walk.repairs.add("raw_control")
-
-
-def _unended(walk: _Walk, token: re.Match[str]) -> None:
-    """What opens a string or a comment, and none was found: it never ends, or a quote stands where none may."""
-    if token[0] == '"' or walk.text.find(_ENDS[token[0]], token.end()) < 0:
-        raise Refused("truncated", "The reply ends inside a string or comment. Send one complete object.")
-    raise Refused("not_json", "Not JSON: a quote inside a string or comment.")
-
-
-_RUNGS: Final[dict[str, Callable[[_Walk, re.Match[str]], None]]] = {
-    "opening": _bracket,
-    "closing": _bracket,
-    "trailing_comma": _trailing_comma,
-    "comment": lambda walk, token: walk.edit("comment", token, " "),
-    "raw_control": _raw_control,
-    "curly": _curly,
-    "fullwidth": lambda walk, token: walk.edit("fullwidth", token, token[0].translate(_ASCII)),
-    "bom": lambda walk, token: walk.edit("bom", token, " "),
-    "python_literal": lambda walk, token: walk.edit("python_literal", token, _LITERALS[token[0]]),
-    "unended": _unended,
+#: What a rung makes of its token, None = leaves it. Rungs are named as in `repairs`.
+_RUNGS: Final[dict[str, Callable[[re.Match[str]], str | None]]] = {
+    "trailing_comma": _without_comma,
+    "comment": lambda _: " ",
+    "raw_control": lambda token: _CONTROL.sub(lambda c: c[0] if c[0][0] == "\\" else f"\\u{ord(c[0]):04x}", token[0]),
+    "fullwidth": lambda token: f'"{token[0][1:-1]}"' if token[0][0] == "“" else {"：": ":", "，": ","}[token[0]],
+    "bom": lambda _: " ",
+    "python_literal": lambda token: {"True": "true", "False": "false"}.get(token[0], "null"),
 }
 
 
 def _group(text: str, start: int) -> Piece:
     """Read from an opening bracket to the one that closes it. Raises Refused when there is none."""
-    walk = _Walk(text)
+    depth, done, parts, repairs = 0, start, list[str](), set[str]()
     for token in _TOKEN.finditer(text, start):
-        rung = _RUNGS.get(token.lastgroup or "")
-        if rung is None:
-            continue
-        rung(walk, token)
-        if not walk.open:
-            return Piece(start, token.end(), _edited(text, start, token.end(), walk.edits), frozenset(walk.repairs))
+        kind = token.lastgroup or ""
+        if kind == "opening":
+            depth += 1
+            if depth > DEPTH_MAX:
+                raise Refused("too_large", f"Nested deeper than {DEPTH_MAX}.")
+        elif kind == "closing":
+            depth -= 1
+            if not depth:
+                return Piece(start, token.end(), "".join((*parts, text[done : token.end()])), frozenset(repairs))
+        elif kind == "unended":
+            if token[0] != '"' and _ENDS[token[0]] in text[token.end() :]:
+                raise Refused("not_json", "Not JSON: a quote inside a string or comment.")
+            break
+        elif (rung := _RUNGS.get(kind)) is not None and (to := rung(token)) is not None:
+            parts += (text[done : token.start()], to)
+            done = token.end()
+            repairs.add(kind)
     raise Refused("truncated", "The reply ends before its last bracket is closed. Send one complete object.")
 
 
-def _edited(text: str, start: int, end: int, edits: list[tuple[int, int, str]]) -> str:
-    parts: list[str] = []
-    for a, b, to in edits:
-        parts += (text[start:a], to)
-        start = b
-    return "".join((*parts, text[start:end]))
+_OUTSIDE: Final = re.compile(r"[{\[}\]]|</?think(?:ing)?>")
+_THOUGHT: Final = re.compile(rf"([\s{_ZERO[1:]}*+)<(think(?:ing)?)>(.*?</\2>)?", re.DOTALL)
+_INVISIBLE: Final = re.compile(_ZERO)
+#: More than a placeholder in prose, such as `{tool}` or `[1]`.
+_OBJECT: Final = re.compile("[\"'“”:：]")
 
 
-# --- the reply ---------------------------------------------------------------------------------------------------
-
-
-def scan(text: str) -> Scan:
-    """All groups of a reply that may be objects, in order, without reasoning. Raises Refused."""
-    leading = _THOUGHT.match(text)
-    start = at = _after(text, leading) if leading else 0
-    repairs = {"think"} if leading else set[str]()
-    if leading and _INVISIBLE.search(leading[0]):
-        repairs.add("bom")
-    groups, pieces = 0, list[Piece]()
+def scan(text: str) -> tuple[list[Piece], int, set[str]]:
+    """All groups that look like objects, in order; where the reasoning before them ends; what was cut off with it. Raises Refused."""
+    pieces, groups, start, repairs = list[Piece](), 0, 0, set[str]()
+    if (leading := _THOUGHT.match(text)) is not None:
+        if leading[3] is None:
+            raise Refused("truncated", "The reply ends inside its reasoning.")
+        start, repairs = leading.end(), {"think", "bom"} if _INVISIBLE.search(leading[1]) else {"think"}
+    at = start
     while (mark := _OUTSIDE.search(text, at)) is not None:
-        if mark[0] in "{[｛［":
+        if mark[0] in "{[":
             piece = _group(text, mark.start())
             at, groups = piece.end, groups + 1
-            if _may_be_object(piece.text):
+            if "{" in piece.text and _OBJECT.search(piece.text):
                 pieces.append(piece)
             if groups > GROUPS_MAX or len(pieces) > OBJECTS_MAX:
                 raise Refused("too_large", "Too many objects. Send exactly one.")
-        elif mark[0] in "}]｝］":
+        elif mark[0] in "}]":
             raise Refused("not_json", "A bracket is closed that was never opened.")
         elif repairs or mark[0][1] != "/":
             raise Refused("not_json", "Reasoning tags stand between the objects. Send exactly one object after them.")
         else:  # the opening tag was part of the prompt: everything so far was reasoning
             start, at, repairs, pieces = mark.end(), mark.end(), {"think"}, []
-    return Scan(pieces, start, repairs)
-
-
-def _after(text: str, tag: re.Match[str]) -> int:
-    close = f"</{tag[1]}>"
-    end = text.find(close, tag.end())
-    if end < 0:
-        raise Refused("truncated", "The reply ends inside its reasoning.")
-    return end + len(close)
-
-
-def _may_be_object(group: str) -> bool:
-    return "{" in group and _OBJECT.search(group) is not None
+    return pieces, start, repairs
 
 
 #: Only what is closed on both sides is cut off as a fence or wrapper; a fence that names its language may lack its end.
@@ -227,16 +148,13 @@ _NEAR: Final = (
 )
 
 
-def surroundings(gaps: list[str]) -> set[str]:
+def surroundings(gaps: Iterable[str]) -> set[str]:
     """Names of what stood around the objects; `gaps` are the texts before, between and after them."""
     outside = "\0".join(gap.replace("\0", "?") for gap in gaps)
     bare = _INVISIBLE.sub("", outside)
     names = {"bom"} if bare != outside else set[str]()
-    for _ in range(3):
-        for name, pattern in _NEAR:
-            bare, found = pattern.subn("\0", bare)
-            if found:
-                names.add(name)
-    if bare.strip(" \t\r\n\0"):
-        names.add("prose")
-    return names
+    for name, pattern in _NEAR * 2:
+        bare, found = pattern.subn("\0", bare)
+        if found:
+            names.add(name)
+    return names | {"prose"} if bare.strip(" \t\r\n\0") else names
