@@ -16,6 +16,9 @@ from .errors import Damaged, DbError
 from .schema import Schema, migrate, pending
 from .sqlite import SqliteSession
 
+#: Shorter files are no database; SQLite would take the shortest for new ones and fill them.
+SMALLEST_BYTES = 512
+
 
 def locate(where: str | Path) -> Path:
     """The file of a store: a path, or `sqlite:PATH` (`sqlite:///srv/a.db` is /srv/a.db). Raises DbError for other schemes."""
@@ -34,8 +37,8 @@ def prepare(path: Path, schemas: Sequence[Schema]) -> None:
     try:
         if not path.exists():
             _make(path, schemas)
-        if path.stat().st_size == 0:
-            raise Damaged(f"{path} is empty: a store never is")
+        if path.stat().st_size < SMALLEST_BYTES:
+            raise Damaged(f"{path} is empty or cut short: a store never is")
     except OSError as error:
         raise DbError(f"{path}: {error.strerror}") from error
     session = SqliteSession(path)
@@ -66,7 +69,7 @@ def _make(path: Path, schemas: Sequence[Schema]) -> None:
         with suppress(FileExistsError):  # another process was first: theirs is as good
             os.link(name, path)
     finally:
-        for suffix in ("", "-wal", "-shm"):
+        for suffix in ("", "-journal", "-wal", "-shm"):
             Path(name + suffix).unlink(missing_ok=True)
     folder = os.open(path.parent, os.O_RDONLY)
     try:

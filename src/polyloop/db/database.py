@@ -1,8 +1,9 @@
 """The narrow SQL door: `write` and `read` take a function, and the function sees a `Tx`.
 
-Theory of operation. All writes of a process go to one thread. It takes everything that is queued, without waiting for more, runs
-each piece of work under its own savepoint inside one transaction, commits once, and then wakes the waiters of each event loop
-with a single call. So a failing piece fails alone, a lone writer pays one commit and nothing else, and a hundred share one.
+Theory of operation. All writes of a process go to one thread. What the tasks of an event loop ask for in one turn of the loop is
+handed over together; the thread takes everything that is there, without waiting for more, runs each piece of work under its own
+savepoint inside one transaction, commits once, wakes the waiters of each loop with a single call, and only then folds the log
+into the file. So a failing piece fails alone, a lone writer pays one commit and nothing else, and a hundred share one.
 
 A COMMIT that fails without proof of rollback makes all its waiters `CommitUnknown`. That connection is never used again; it is kept
 open only until its successor has buried what the COMMIT may have left in the log, because closing the last connection would let
@@ -31,8 +32,6 @@ from .tx import Session, Tx
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
-#: Pieces of work in one transaction.
-BATCH_MAX = 1024
 READERS = 2
 
 
@@ -54,7 +53,8 @@ class Database:
         self.path = path
         #: Transactions committed by this object.
         self.commits = 0
-        self._queue: SimpleQueue[_Unit | None] = SimpleQueue()
+        self._queue: SimpleQueue[list[_Unit] | None] = SimpleQueue()
+        self._gathered: dict[asyncio.AbstractEventLoop, list[_Unit]] = {}
         self._session: Session | None = None
         self._failed: list[Session] = []
         self._ended = False
@@ -81,7 +81,12 @@ class Database:
         """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        self._submit(_Unit(fn, args, loop, future))
+        unit = _Unit(fn, args, loop, future)
+        if loop in self._gathered:
+            self._gathered[loop].append(unit)
+        else:
+            self._gathered[loop] = [unit]
+            loop.call_soon(self._hand_over, loop)
         return await future
 
     def write_sync(self, fn: Callable[[Tx, *Ts], T], *args: *Ts) -> T:
@@ -89,7 +94,7 @@ class Database:
         gate = threading.Lock()
         gate.acquire()
         unit = _Unit(fn, args, None, gate)
-        self._submit(unit)
+        self._submit([unit])
         gate.acquire()
         if unit.error is not None:
             raise unit.error
@@ -120,13 +125,12 @@ class Database:
         self._queue.put(None)
         self._thread.join()
         self._pool.shutdown()
-        while self._idle:
-            self._idle.pop().close()
         while self._failed:
             self._failed.pop().abandon()
-        if self._session is not None:
-            self._session.close()
-            self._session = None
+        for session in (*self._idle, *filter(None, [self._session])):
+            with suppress(DbError):  # what is committed stands in the log: whoever opens the store next folds it in
+                session.close()
+        self._idle, self._session = [], None
 
     # --- reading ---------------------------------------------------------------------------------------------------
 
@@ -141,8 +145,7 @@ class Database:
         try:
             return self._idle.pop()
         except IndexError:
-            session = SqliteSession(self.path)
-            session.configure()
+            session = self._connect()
             session.read_only()
             return session
 
@@ -151,32 +154,32 @@ class Database:
 
     # --- the writer thread -----------------------------------------------------------------------------------------
 
-    def _submit(self, unit: _Unit) -> None:
-        self._queue.put(unit)
+    def _hand_over(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._submit(self._gathered.pop(loop))
+
+    def _submit(self, units: list[_Unit]) -> None:
+        self._queue.put(units)
         if self._ended:
             self._drain()
 
     def _work(self) -> None:
         take = self._queue.get
-        while (unit := take()) is not None:
-            batch = [unit]
-            end = False
-            for _ in range(min(self._queue.qsize(), BATCH_MAX - 1)):
-                if (unit := take()) is None:
+        end = False
+        while not end and (batch := take()) is not None:
+            for _ in range(self._queue.qsize()):
+                if (more := take()) is None:
                     end = True
                     break
-                batch.append(unit)
+                batch += more
             self._settle(batch)
-            if end:
-                break
-        # A unit queued from now on is drained here, or by whoever queued it and then saw the flag.
+        # What is queued from now on is refused here, or by whoever queued it and then saw the flag.
         self._ended = True
         self._drain()
 
     def _drain(self) -> None:
         try:
             while True:
-                if (unit := self._queue.get_nowait()) is not None:
+                for unit in self._queue.get_nowait() or ():
                     unit.error = Closed("the database is closed; nothing was written")
                     _wake([unit])
         except Empty:
@@ -193,6 +196,8 @@ class Database:
                     unit.error = kind(str(error))  # one each: a raised exception belongs to its raiser
                     unit.error.__cause__ = error
         _wake(batch)
+        if self._session is not None and self._session.full:
+            self._fold(self._session)
 
     def _transact(self, batch: list[_Unit]) -> None:
         session = self._writer()
@@ -231,24 +236,45 @@ class Database:
 
     def _undo(self, session: Session) -> None:
         if not session.rollback():
-            self._session = None
-            session.abandon()
+            self._drop(session)
+
+    def _fold(self, session: Session) -> None:
+        """What is committed is safe in the log, so a fault here concerns nobody: it is done again, on another connection."""
+        try:
+            session.fold()
+        except DbError:
+            self._drop(session)
+
+    def _drop(self, session: Session) -> None:
+        self._session = None
+        session.abandon()
 
     def _writer(self) -> Session:
         """The writer's connection; after a failure a new one, which first settles what the old one left."""
         if self._session is None:
-            session = SqliteSession(self.path)
-            try:
-                session.configure()
-                if self._failed:
-                    session.bury()
-            except BaseException:
-                session.abandon()
-                raise
+            session = self._connect()
+            if self._failed:
+                self._bury(session)
             while self._failed:
                 self._failed.pop().abandon()
             self._session = session
         return self._session
+
+    def _connect(self) -> SqliteSession:
+        session = SqliteSession(self.path)
+        try:
+            session.configure()
+        except BaseException:
+            session.abandon()
+            raise
+        return session
+
+    def _bury(self, session: Session) -> None:
+        try:
+            session.bury()
+        except DbError as error:
+            session.abandon()
+            raise DbError(f"an earlier commit cannot be settled yet; nothing was written ({error})") from error
 
 
 def _nothing(_: Tx) -> None:

@@ -18,8 +18,8 @@ from .errors import Busy, CommitUnknown, ConstraintFailed, Damaged, DbError
 from .tx import Row, Value
 
 BUSY_TIMEOUT_MS = 10_000
-#: Pages in the WAL before they are folded into the file.
-CHECKPOINT_PAGES = 1000
+#: Pages in the WAL before they are folded into the file. More make each commit dearer: the file must grow.
+FOLD_PAGES = 1000
 #: Bytes the WAL file may keep after it has been folded in.
 WAL_KEPT_BYTES = 64 << 20
 #: Earlier versions have a race that can lose the WAL (fixed in 3.51.3).
@@ -37,6 +37,9 @@ _KINDS: dict[type[Exception], tuple[type[DbError], str]] = {
     apsw.CantOpenError: (DbError, "the database cannot be opened"),
 }
 
+#: Also texts with lone surrogates and integers over 64 bits: they cannot be bound.
+_REFUSALS = (apsw.Error, UnicodeEncodeError, OverflowError)
+
 
 def _typed(error: Exception) -> DbError:
     kind, text = _KINDS.get(type(error), (DbError, "the database refused"))
@@ -46,7 +49,7 @@ def _typed(error: Exception) -> DbError:
 class SqliteSession:
     """One connection, used by one thread at a time. It never creates a file that is not there."""
 
-    __slots__ = ("_conn", "_execute")
+    __slots__ = ("_conn", "_execute", "_pages")
 
     def __init__(self, path: Path) -> None:
         version = tuple(int(part) for part in apsw.sqlite_lib_version().split("."))
@@ -61,13 +64,15 @@ class SqliteSession:
             self._conn.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
         except apsw.Error as error:
             raise _typed(error) from error
+        self._pages = 0
         self._execute: Callable[..., Any] = cast(Any, self._conn.cursor()).execute
 
     def configure(self) -> None:
         """Set the connection up for work."""
         self.rows("pragma journal_mode = wal")
         self.run("pragma synchronous = full")
-        self.rows(f"pragma wal_autocheckpoint = {CHECKPOINT_PAGES}")
+        # The writer folds the WAL in by itself, after the waiters of a commit are awake.
+        self._conn.set_wal_hook(self._grown)
         self.rows(f"pragma journal_size_limit = {WAL_KEPT_BYTES}")
         self.run("pragma temp_store = memory")
         self._conn.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
@@ -75,14 +80,22 @@ class SqliteSession:
     def read_only(self) -> None:
         self.run("pragma query_only = on")
 
+    def _grown(self, _: apsw.Connection, __: str, pages: int) -> int:
+        self._pages = pages
+        return apsw.SQLITE_OK
+
+    @property
+    def full(self) -> bool:
+        return self._pages >= FOLD_PAGES
+
     def fold(self) -> None:
-        """Fold the WAL into the file as far as nobody is in the way."""
+        self._pages = 0
         self.rows("pragma wal_checkpoint(passive)")
 
     def rows(self, sql: str, /, *params: Value) -> list[Row]:
         try:
             return self._execute(sql, params).fetchall()
-        except (apsw.Error, UnicodeEncodeError) as error:
+        except _REFUSALS as error:
             raise _typed(error) from error
 
     def row(self, sql: str, /, *params: Value) -> Row | None:
@@ -92,7 +105,7 @@ class SqliteSession:
     def run(self, sql: str, /, *params: Value) -> int:
         try:
             self._execute(sql, params)
-        except (apsw.Error, UnicodeEncodeError) as error:
+        except _REFUSALS as error:
             raise _typed(error) from error
         return self._conn.changes()
 

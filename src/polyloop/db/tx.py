@@ -56,6 +56,15 @@ class Session(Tx, Protocol):
         """Write once, durably, over whatever a failed COMMIT left behind, so that it can never come back."""
         ...
 
+    @property
+    def full(self) -> bool:
+        """Whether it is time to `fold`."""
+        ...
+
+    def fold(self) -> None:
+        """Bring what was committed to its final place, as far as nobody is in the way."""
+        ...
+
     def script(self, sql: str) -> None:
         """Carry out several statements without parameters."""
         ...
