@@ -170,8 +170,6 @@ class Grammar:
         assert call is not None
         decision = call.decision = body["decision"]
         need(decision in MAY_SAY[call.wait["awaited"]], f"{decision} does not resolve {call.wait['awaited']}")
-        until = call.wait.get("until", 0)
-        need(decision != "expired" or until, "expired without a deadline")
         call.orphan = self.suspect and decision == "approved"
         call.state = {"approved": "open", "answered": "answered", "finished": "answered"}.get(decision, "refused")
 

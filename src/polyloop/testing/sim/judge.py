@@ -21,7 +21,10 @@ from polyloop.kernel.objects import RunResult
 from polyloop.kernel.records import Sealed
 from polyloop.kernel.seams import Action, ModelRequest, Stream
 
-from .grammar import Grammar, Illegal
+from polyloop.kernel.run import ParameterDrift, RunExists
+from polyloop.kernel.verify import verify
+
+from .grammar import MAY_SAY, Grammar, Illegal
 from .loop import Life
 
 if TYPE_CHECKING:
@@ -36,7 +39,7 @@ class Intent:
     def __init__(self, seq: int, body: dict[str, Any]) -> None:
         self.seq, self.tool, self.effect, self.replay = seq, body["tool"], body["effect"], body["replay"]
         self.status = ""
-        self.by_person = self.zombie = False
+        self.by_person = self.zombie = self.recorded = False
         self.resolved: dict[str, str] = {}
 
 
@@ -49,9 +52,15 @@ class Docket:
         self.epoch = 0
         self.keys: dict[str, Intent] = {}
         self.calls: dict[int, str] = {}
-        self.waits: dict[str, int] = {}
+        self.spent: dict[str, int] = {}
+        self.waits: dict[str, tuple[int, str]] = {}
         self.model_calls = 0
         self.result: tuple[str, Any] | None = None
+        #: Keys whose outcome the present holder was given.
+        self.heard: set[str] = set()
+        #: Keys that stood in a frame that rotted away, and how many frames did.
+        self.lost: set[str] = set()
+        self.rots = 0
 
 
 class Judge:
@@ -73,6 +82,7 @@ class Judge:
 
     def taken(self, stream: Stream, epoch: int) -> None:
         self.docket(stream).epoch = epoch
+        self.docket(stream).heard.clear()
 
     def appended(self, stream: Stream, records: Sequence[Sealed], blobs: Mapping[str, bytes], fence: int, live: State | None) -> None:
         docket = self.docket(stream)
@@ -81,6 +91,11 @@ class Judge:
         for foreign in self.world.foreign_markers(stream):
             inside = [s.seq for s in records if foreign in (s.body or b"")] or [d for d, text in blobs.items() if foreign in text]
             self.need(not inside, "I8", f"{foreign} in {inside}")
+        self._read(stream, docket, records)
+        if live is not None and self.world.failure is None:
+            self.need(self.same(docket.state, live), "I6", "the refolded state is not the live one")
+
+    def _read(self, stream: Stream, docket: Docket, records: Sequence[Sealed]) -> None:
         bodies = [json.loads(s.body or b"{}") for s in records]
         try:
             docket.grammar.accept(records, bodies)
@@ -90,11 +105,20 @@ class Judge:
             return self.world.fail("I5" if "after the end" in str(illegal) else "I1", str(illegal))
         except ValueError as wrong:
             return self.world.fail("I1", f"the kernel cannot read what it wrote: {wrong!r}")
-        if live is not None:
-            self.need(self.same(docket.state, live), "I6", "the refolded state is not the live one")
         for s, body in zip(records, bodies, strict=True):
             if (look := getattr(self, f"_{s.kind}", None)) is not None:
                 look(stream, docket, s, body)
+
+    def rewound(self, stream: Stream, frames: Sequence[Sequence[Sealed]]) -> None:
+        """The last frame has rotted: what it said counts no more, what was done does."""
+        old = self.dockets.pop(stream)
+        docket = self.docket(stream)
+        docket.epoch, docket.model_calls, docket.rots, docket.result = old.epoch, old.model_calls, old.rots + 1, old.result
+        for frame in frames:
+            self._read(stream, docket, frame)
+        for key, intent in docket.keys.items():
+            intent.zombie, intent.by_person = old.keys[key].zombie, old.keys[key].by_person
+        docket.lost = old.lost | (old.keys.keys() - docket.keys.keys())
 
     def same(self, a: State, b: State) -> bool:
         whole = replace(a, decisions=None, history=NO_HISTORY) == replace(b, decisions=None, history=NO_HISTORY)
@@ -108,23 +132,25 @@ class Judge:
         docket.calls[body["call"]] = body["key"]
 
     def _action_deferred(self, stream: Stream, docket: Docket, s: Sealed, body: dict[str, Any]) -> None:
-        docket.waits[body["token"]] = body.get("until", 0)
+        docket.keys[docket.calls[body["call"]]].recorded = True
+        docket.waits[body["token"]] = body.get("until", 0), body["awaited"]
         self.world.people.deferred(stream, body["token"], body["awaited"], body.get("until", 0))
 
     def _action_resolved(self, stream: Stream, docket: Docket, s: Sealed, body: dict[str, Any]) -> None:
         intent, token, decision = docket.keys[docket.calls[body["of"]]], body["token"], body["decision"]
         intent.resolved[token] = decision
         intent.by_person = intent.by_person or token.startswith("settle:")
-        until = docket.waits[token]
-        said = [g for g in self.world.store.shelf(stream).signals if g.token == token]
+        until = docket.waits[token][0]
+        said = [g for g in self.world.store.shelf(stream).signals if g.token == token and g.no > docket.spent.get(token, 0) and g.decision in MAY_SAY[docket.waits[token][1]]]
+        docket.spent[token] = body.get("signal", 0)
         if decision in ("approved", "denied", "answered"):
             self.need(said and said[0].decision == decision and not 0 < until < said[0].at, "approval", f"nobody said {decision} to {token} in time")
         elif decision == "expired" and said and not self.world.skew:
-            self.need(said[0].at > until, "approval", f"{said[0].decision} came in time and was overlooked")
+            self.need(said[0].decision == "expired" or said[0].at > until, "approval", f"{said[0].decision} came in time and was overlooked")
 
     def _action_result(self, stream: Stream, docket: Docket, s: Sealed, body: dict[str, Any]) -> None:
         intent, effects = docket.keys[docket.calls[body["call"]]], self.world.service.effects[docket.calls[body["call"]]]
-        intent.status = body["status"]
+        intent.status, intent.recorded = body["status"], True
         if intent.effect == "read" or (intent.by_person and intent.zombie):
             return
         if intent.status == "ok":
@@ -144,7 +170,7 @@ class Judge:
         self.need(zombie or (ask is not None and ask["call_id"] == request.call_id), "I3", "a model call without a durable intent")
         self.need(zombie or request.reply_no == docket.state.replies + 1, "I4", f"reply {request.reply_no} is asked for after {docket.state.replies}")
         docket.model_calls += 1
-        limit = docket.grammar.budget["max_iterations"]
+        limit = docket.grammar.budget["max_iterations"] + docket.rots
         self.need(docket.model_calls <= limit, "I4", f"{docket.model_calls} model calls of {limit}")
         for foreign in self.world.foreign_markers(stream):
             self.need(all(foreign.decode() not in m.text for m in request.messages), "I8", f"{foreign} is shown to the model")
@@ -170,13 +196,36 @@ class Judge:
         self.world.note("effect", action.scope, action.tool, action.key[:6], effects)
         intent = docket.keys.get(action.key)
         if intent is None:
-            return self.world.fail("I3", f"{action.tool} takes effect without a durable intent")
+            return self.need(action.key in docket.lost and effects == 1, "I3", f"{action.tool} takes effect without a durable intent")
         if intent.by_person and intent.zombie:
             return None  # a person decided; what a stopped process did later nobody could know
         self.need(effects <= 1, "I2", f"{action.tool} at {intent.seq} took effect {effects} times under {intent.replay}")
         self.need(intent.status not in ("not_executed", "error"), "I2", f"{action.tool} at {intent.seq} takes effect after its result said {intent.status}")
 
     # --- what comes back ---------------------------------------------------------------------------------------------
+
+    def heard(self, action: Action) -> None:
+        """The kernel has been given the outcome of this action."""
+        intent = self.docket(Stream(action.scope, action.run_id)).keys.get(action.key)
+        if intent is not None and intent.effect != "read":
+            self.docket(Stream(action.scope, action.run_id)).heard.add(action.key)
+
+    def left(self, life: Life, stream: Stream) -> None:
+        """A visit is over, and the store has not failed it."""
+        shelf, docket = self.world.store.shelf(stream), self.docket(stream)
+        self.need(shelf.ended or shelf.holder != life.name, "stranded", f"the visit is over and {life.name} still holds the run")
+        for key in docket.heard:
+            self.need(docket.keys[key].recorded, "unrecorded", f"{docket.keys[key].tool} at {docket.keys[key].seq} has answered, and the log does not say so")
+        docket.heard.clear()
+
+    def visited(self, stream: Stream, outcome: Any, *, drifted: bool, allowed: tuple[type[BaseException], ...]) -> None:
+        if isinstance(outcome, ParameterDrift | RunExists):
+            self.need(drifted, "drift", f"refused without a difference: {outcome}")
+        elif isinstance(outcome, RunResult):
+            self.need(not drifted, "drift", "a run with other parameters was let in")
+            self.returned(stream, outcome)
+        else:
+            self.need(isinstance(outcome, allowed), "raised", repr(outcome))
 
     def returned(self, stream: Stream, result: RunResult) -> None:
         shelf = self.world.store.shelf(stream)
@@ -201,6 +250,14 @@ class Judge:
             wait = call.deferred if call else None
             rests = wait and not wait.until and wait.token in self.world.people.silent and not docket.state.start.budget.wall_clock_s
             self.need(rests, "stranded", f"{stream.scope} {[k for k, _ in [docket.grammar.last]]} waits for {wait}")
+
+    def sound(self) -> None:
+        """What has ended is verified like any log, from its bytes alone."""
+        for stream in self.world.streams:
+            shelf = self.world.store.shelf(stream)
+            if shelf.ended:
+                verdict = verify(shelf.records, shelf.blobs, shelf.hash)
+                self.need(verdict.ok and verdict.ended, "verify", str(verdict.problem))
 
     def key_of(self, stream: Stream, token: str) -> str:
         """The key of the action a person is asked about (`settle:SEQ`)."""

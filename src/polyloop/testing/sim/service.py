@@ -13,6 +13,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
+from msgspec.structs import replace
+
 from polyloop.kernel.objects import Json, ToolSpec
 from polyloop.kernel.records import Part
 from polyloop.kernel.seams import Action, Deferred, NotStarted, Outcome, Pending, Settled, Signal, Stream, Unknown
@@ -55,6 +57,12 @@ class Narrow:
 
     def __init__(self, names: Sequence[str]) -> None:
         self.specs: Mapping[str, ToolSpec] = {name: TOOLS[name] for name in names}
+
+    def described(self, name: str) -> Narrow:
+        """The same tools, one of them described otherwise."""
+        other = Narrow(list(self.specs))
+        other.specs = {**self.specs, name: replace(self.specs[name], description=self.specs[name].description + "!")}
+        return other
 
     def problems(self, tool: str, args: Json) -> Sequence[dict[str, Json]]:
         given = cast("dict[str, Json]", args)
@@ -193,7 +201,9 @@ class SimTools:
         request = self.service.send(self.life, action)
         world.crash_maybe(self.life, "crash at a dispatch")
         if request.fate != "ignores cancel":
-            return await request.answer
+            outcome = await request.answer
+            world.judge.heard(action)
+            return outcome
         while True:
             try:
                 return cast("Outcome | Deferred", await asyncio.shield(request.answer))
@@ -213,6 +223,7 @@ class SimTools:
 
 
 #: What a person may say to a wait of that kind; the last only by mistake.
+EVERYTHING = ("approved", "denied", "answered", "finished", "expired", "withdrawn", "nonsense")
 SAYS = {"approval": ("approved", "approved", "denied"), "answer": ("answered", "answered", "denied"), "task": ("finished",), "run": ("finished",)}
 
 
@@ -257,6 +268,9 @@ class People:
 
     def decide(self, stream: Stream, token: str, awaited: str) -> None:
         says = SAYS.get(awaited) or self._settled(stream, token)
+        if self.world.chance("says what makes no sense"):
+            self.world.loop.later(self.world.delay(20), self.decide, stream, token, awaited)
+            says = [word for word in EVERYTHING if awaited != "settle" or word not in ("approved", "denied", "finished")]
         decision = self.world.pick(says)
         body: Json = {"said": self.world.marker(stream.scope)} if decision == "answered" else None
         self.world.note("decides", f"{token} {decision}")

@@ -9,6 +9,7 @@ acknowledged. The rules (epoch in the write, chained batches, idempotent repeats
 from __future__ import annotations
 
 import asyncio
+from itertools import pairwise
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
@@ -44,6 +45,7 @@ class Shelf:
         self.frames: dict[int, str] = {}  # first seq -> last hash
         self.blobs: dict[str, bytes] = {}
         self.torn: Damage | None = None
+        self.may_cut = False
         self.epoch = 0
         self.holder = ""
         self.signals: list[Signal] = []
@@ -92,8 +94,9 @@ class SimStore:
         shelf = self.shelf(stream)
         self.check_epoch(shelf, fence)
         if shelf.frames.get(records[0].seq) != records[-1].hash:
-            if shelf.torn is not None or (records[0].seq, records[0].prev) != (len(shelf.records), shelf.hash):
+            if (shelf.torn is not None and not shelf.may_cut) or (records[0].seq, records[0].prev) != (len(shelf.records), shelf.hash):
                 raise Conflict(f"the stream ends at {len(shelf.records)}, not at {records[0].seq}")
+            shelf.torn, shelf.may_cut = None, False
             shelf.records += records
             shelf.frames[records[0].seq] = records[-1].hash
             shelf.blobs |= blobs
@@ -101,8 +104,13 @@ class SimStore:
         return len(shelf.signals)
 
     def repair(self, stream: Stream, fence: int) -> None:
-        self.check_epoch(self.shelf(stream), fence)
-        self.shelf(stream).torn = None
+        """Allow the next append to take the place of the bad frame; until it does, `load` goes on telling of it.
+
+        A cut that was forgotten before its notice was written would let an action that the frame held be done again.
+        """
+        shelf = self.shelf(stream)
+        self.check_epoch(shelf, fence)
+        shelf.may_cut = True
 
     def head(self, stream: Stream) -> Head | None:
         shelf = self.shelves.get(stream)
@@ -112,6 +120,17 @@ class SimStore:
         if shelf.torn is not None:  # its row still tells seq and hash
             return Head(shelf.torn.first_seq + 1, shelf.torn.lost_hash, "", shelf.holder, live)
         return Head(len(shelf.records), shelf.hash, shelf.records[-1].kind if shelf.records else "", shelf.holder, live)
+
+    def rot(self, stream: Stream) -> None:
+        """The last frame, long acknowledged, can no longer be read."""
+        shelf = self.shelf(stream)
+        if shelf.torn is not None or shelf.ended or len(shelf.frames) < 2:
+            return
+        first = max(shelf.frames)
+        shelf.torn = Damage(first, "rotten", shelf.frames.pop(first))
+        del shelf.records[first:]
+        starts = [*sorted(shelf.frames), first]
+        self.world.judge.rewound(stream, [shelf.records[a:b] for a, b in pairwise(starts)])
 
     def is_live(self, holder: str, seen_from: str = "") -> bool:
         """A lease runs out by store time; a dead process of the same machine is known at once."""
@@ -238,7 +257,7 @@ class SimLog:
         return self.store.send(self.life, verb, *args)
 
     async def append(self, stream: Stream, records: Sequence[Sealed], fence: int, blobs: Mapping[str, bytes]) -> int:
-        return await self._ask("append", stream, tuple(records), fence, dict(blobs), self.store.world.live_state(self.life, stream))
+        return await self._ask("append", stream, tuple(records), fence, dict(blobs), self.store.world.live_state(self.life, stream, fence))
 
     async def load(self, stream: Stream) -> Loaded:
         return await self._ask("load", stream)
