@@ -285,7 +285,8 @@ def test_half_written_file_09_two_writers_leave_one_whole_text(ws: Path) -> None
 def test_only_one_of_many_writers_creates_a_file(ws: Path) -> None:
     script = (
         "import sys\nfrom polyloop.files import *\nwith Root(sys.argv[1]) as root:\n    for n in range(60):\n        try:\n"
-        "            write_atomic(root, f'f{n}', sys.argv[2].encode())\n            print(n)\n        except FileProblem as p:\n            assert p.kind == 'conflict'\n"
+        "            write_atomic(root, f'f{n}', sys.argv[2].encode())\n            print(n)\n"
+        "        except FileProblem as p:\n            assert p.kind == 'conflict'\n"
     )
     writers = [subprocess.Popen([sys.executable, "-c", script, str(ws), str(w)], stdout=subprocess.PIPE, text=True) for w in range(3)]
     won = [w.communicate()[0].split() for w in writers]

@@ -30,7 +30,8 @@ BAD = [
     ("..\\a", "validation"), ("n" * 256, "validation"), ("\u4e2d" * 86, "validation"), ("a/" * 2100 + "b", "validation"), ("n" * 3000, "validation"),
     ("\ud800", "validation"), ("a\udc80", "validation"), (".polyloop-tmp-1", "validation"), ("a/.polyloop-tmp-", "validation"),
     ("..", "permission_denied"), ("../a", "permission_denied"), ("a/../b", "permission_denied"), ("sub/../../outside.txt", "permission_denied"),
-    ("/etc/passwd", "permission_denied"), ("/", "permission_denied"), ("//a", "permission_denied"), ("C:/a", "permission_denied"), ("c:a", "permission_denied"),
+    ("/etc/passwd", "permission_denied"), ("/", "permission_denied"), ("//a", "permission_denied"),
+    ("C:/a", "permission_denied"), ("c:a", "permission_denied"),
 ]  # fmt: skip
 
 

@@ -141,8 +141,7 @@ def test_walk_is_stable_whole_and_shows_what_it_cannot_open(ws: Path, root: Root
     (ws / "B").write_bytes(b"12")
     os.mkfifo(ws / "d/pipe")
     (ws / ".polyloop-tmp-9-9").write_bytes(b"half")
-    with open(os.fsencode(ws) + b"/bad\xff", "wb"):
-        pass
+    (ws / os.fsdecode(b"bad\xff")).touch()
     (ws / "new\nline").mkdir()
     (ws / "new\nline/x").write_bytes(b"")
     assert list(root.walk()) == [
@@ -156,9 +155,13 @@ def test_walk_is_stable_whole_and_shows_what_it_cannot_open(ws: Path, root: Root
         assert refused.value.kind == kind
 
 
+def open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
 def test_a_walk_has_a_bottom_and_leaves_no_descriptor_open(ws: Path, root: Root) -> None:
-    os.makedirs(ws / "/".join("x" * 105))
-    before = len(os.listdir("/proc/self/fd"))
+    (ws / "/".join("x" * 105)).mkdir(parents=True)
+    before = open_files()
     with pytest.raises(FileProblem, match="nested"):
         list(root.walk())
     walk = root.walk("d")
@@ -168,7 +171,7 @@ def test_a_walk_has_a_bottom_and_leaves_no_descriptor_open(ws: Path, root: Root)
         root.stat("d/f")
         kind_of(root, "no/thing")
         kind_of(root, "d")
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert open_files() == before
 
 
 def test_a_root_that_is_missing_or_no_folder_is_told(tmp_path: Path) -> None:
@@ -200,6 +203,7 @@ def test_path_escape_06_a_folder_swapped_for_a_link_wins_nothing(ws: Path, root:
     (outside / "f").write_bytes(SECRET)
     (ws / "link").symlink_to(outside)
     counts = {"inside": 0, "refused": 0, "written": 0, "not written": 0}
+    kinds = set()
     swapper = subprocess.Popen([sys.executable, "-c", SWAPPER], cwd=ws, stdout=subprocess.PIPE)
     try:
         assert swapper.stdout is not None
@@ -210,14 +214,14 @@ def test_path_escape_06_a_folder_swapped_for_a_link_wins_nothing(ws: Path, root:
                 assert root.read_bytes("d/f", 100) == b"inside"
                 counts["inside"] += 1
             except FileProblem as problem:
-                assert problem.kind in ("permission_denied", "type_mismatch")  # a link when opened, a folder when looked at
+                kinds.add(problem.kind)
                 counts["refused"] += 1
             if sum(counts.values()) % 16 == 0:
                 try:
                     write_atomic(root, "d/w", b"x", replace=True)
                     counts["written"] += 1
                 except FileProblem as problem:
-                    assert problem.kind in ("permission_denied", "type_mismatch")
+                    kinds.add(problem.kind)
                     counts["not written"] += 1
         assert swapper.poll() is None
     finally:
@@ -225,4 +229,5 @@ def test_path_escape_06_a_folder_swapped_for_a_link_wins_nothing(ws: Path, root:
         swapper.communicate()
     assert [(f.name, f.read_bytes()) for f in outside.iterdir()] == [("f", SECRET)]
     assert min(counts.values()) > 10, counts
-    print(counts)
+    assert kinds <= {"permission_denied", "type_mismatch"}  # the latter: a link when opened, a folder when looked at
+    print(counts)  # pytest -s shows how hard it was tried

@@ -232,7 +232,7 @@ async def cancelled(task: asyncio.Task[Any]) -> float:
 
 async def appear(folder: Path, count: int) -> None:
     until = time.monotonic() + 10
-    while len(os.listdir(folder)) < count:  # noqa: ASYNC110, PTH208  # another process makes them
+    while len(pids(folder)) < count:
         assert time.monotonic() < until
         await asyncio.sleep(0.01)
 

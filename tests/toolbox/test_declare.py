@@ -150,7 +150,7 @@ ANNOTATIONS = [
     (dict, {"type": "object"}),
     (dict[str, bool], {"type": "object", "additionalProperties": {"type": "boolean"}}),
     (Literal["a", 1, False], {"enum": ["a", 1, False]}),
-    (Optional[int], {"anyOf": [{"type": "integer"}, {"type": "null"}]}),
+    (Optional[int], {"anyOf": [{"type": "integer"}, {"type": "null"}]}),  # noqa: UP045  # the old spelling is supported too
     (int | str, {"anyOf": [{"type": "integer"}, {"type": "string"}]}),
     (Annotated[str, "a name", 7], {"type": "string", "description": "a name"}),
     (Movie, {"type": "object", "properties": {"title": {"type": "string"}}, "required": [], "additionalProperties": False}),
@@ -201,7 +201,8 @@ class Tagged(msgspec.Struct, tag=True):
 
 
 BAD_ANNOTATIONS = [
-    bytes, set, tuple[int, str], complex, dict[int, str], Literal[b"x"], list[bytes], object, "Missing", Node, Tagged, Film | Movie, type("Odd", (), {}),
+    bytes, set, tuple[int, str], complex, dict[int, str], Literal[b"x"], list[bytes], object, "Missing", Node, Tagged, Film | Movie,
+    type("Odd", (), {}),
 ]  # fmt: skip
 
 

@@ -129,8 +129,7 @@ def test_only_a_tool_that_says_so_may_defer() -> None:
 
 @pytest.mark.parametrize("name", zoo.EXCEPTIONS)
 def test_an_exception_is_the_tools_own_word_that_it_failed(name: str) -> None:
-    error = zoo.EXCEPTIONS[name]()
-    outcome = raised(error() if isinstance(error, type) else error, WRITE)
+    outcome = raised(zoo.made(name), WRITE)
     assert outcome.status == ("unknown" if name == "unknown" else "error")
     assert 0 < len(text_of(outcome)) <= 5000
     canonical(outcome)  # it can be recorded
@@ -165,6 +164,11 @@ def test_settle_results() -> None:
         assert settled(unusable, PAY) == Unknown()
 
 
-@pytest.mark.parametrize("value", [Outcome("ok", (Part(text="a\ud800"),), result={"n": 10**30}), Deferred("t", "run", 3, prompt=[1]), NotStarted(), Pending("t"), Unknown()])  # fmt: skip
+ANSWERS = [
+    Outcome("ok", (Part(text="a\ud800"),), result={"n": 10**30}), Deferred("t", "run", 3, prompt=[1]), NotStarted(), Pending("t"), Unknown(),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("value", ANSWERS, ids=lambda v: type(v).__name__)
 def test_answers_survive_the_wire(value: Any) -> None:
     assert decode_answer(canonical({"type": type(value).__name__, "body": value})) == value

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import dataclasses
-import datetime
+import datetime as dt
 import os
 import signal
 import subprocess
@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Annotated, Literal, TypedDict
 
 from polyloop.contract.problem import problem
-from polyloop.kernel.seams import Deferred, NotStarted, Outcome, Pending, Unknown
 from polyloop.kernel.records import Part
+from polyloop.kernel.seams import Deferred, NotStarted, Outcome, Pending, Unknown
 from polyloop.toolbox import ToolContext, ToolFailed, tool
 
 
@@ -55,7 +55,7 @@ def whoami(context: ToolContext) -> list[object]:
 def give(what: str) -> object:
     return {
         "none": None, "text": "caf\u00e9 \U0001f600", "bytes": "plain \u4e2d".encode(), "raw": b"ab\xff\x00\xfe", "tuple": (1, (2, 3)),
-        "date": datetime.date(2026, 1, 2), "point": Point(1), "nan": float("nan"), "keys": {1: 2}, "object": object(), "surrogate": "a\ud800b",
+        "date": dt.date(2026, 1, 2), "point": Point(1), "nan": float("nan"), "keys": {1: 2}, "object": object(), "surrogate": "a\ud800b",
         "outcome": Outcome("error", (Part(text="said so"),), code="mine"), "broken": Outcome("fine"), "deferred": Deferred("t", "task"),
         "big": 10**30,
     }[what]  # fmt: skip
@@ -104,20 +104,25 @@ EXCEPTIONS = {
 }  # fmt: skip
 
 
+def made(name: str) -> BaseException:
+    error = EXCEPTIONS[name]()
+    return error() if isinstance(error, type) else error
+
+
 @tool(effect="write")
 def throw(name: str) -> None:
-    raise EXCEPTIONS[name]()
+    raise made(name)
 
 
 @tool(effect="write")
 async def throw_async(name: str) -> None:
     await asyncio.sleep(0)
-    raise EXCEPTIONS[name]()
+    raise made(name)
 
 
 @tool(effect="read", kind="thread")
 def throw_in_thread(name: str) -> None:
-    raise EXCEPTIONS[name]()
+    raise made(name)
 
 
 def die(how: str) -> None:
@@ -217,7 +222,7 @@ async def wait_forever(folder: str) -> None:
     try:
         await asyncio.Event().wait()
     finally:
-        Path(folder, "cleaned").touch()
+        Path(folder, "cleaned").touch()  # noqa: ASYNC240  # quick
 
 
 async def settle_async(key: str, token: str | None, fence: bool) -> object:

@@ -94,7 +94,7 @@ class Landing:
         if old is not None:
             regular(old, self.path)
             if self._over == NOTHING:
-                raise FileProblem("conflict", self.path, "it exists already: to replace it, give its sha256 as the expected one, or say that anything may be replaced")
+                raise FileProblem("conflict", self.path, "it exists already: give its sha256 as the expected one, or say that it may be replaced")
         return old
 
     def _make(self) -> None:

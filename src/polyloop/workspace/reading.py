@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Iterable
 from importlib import import_module
 from typing import Any, BinaryIO
@@ -14,6 +15,8 @@ from ..contract.problem import problem
 from . import limits
 
 Stop = Callable[[], None]
+#: What makes an anchor mean the whole text, or flags that may: then every line is looked at by itself.
+_LINEWISE = re.compile(r"\\[AzZ]|\(\?[^:P)i]|\(\?i[^):]")
 
 
 class Lines(Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -117,19 +120,17 @@ def _fitting(text: str) -> str:
 def search(pattern: str, files: Iterable[tuple[str, BinaryIO]], limit: int, stop: Stop) -> Hits:
     """Lines matching a regular expression of linear time. Raises ProblemError (validation) for a bad pattern."""
     matcher = _compiled(pattern)
+    # Finds where a line may match, in a whole block at once; what it finds is looked at again, line by line.
+    finder = _compiled("(?m)" + pattern if _LINEWISE.search(pattern) is None else "")
     hits: list[Hit] = []
-    searched, binary, room, stopped = 0, 0, limits.ANSWER_BYTES, ""
+    searched, binary, room = 0, 0, limits.ANSWER_BYTES
     for path, file in files:
         with file:
-            if b"\x00" in file.peek(limits.BINARY_BYTES)[: limits.BINARY_BYTES]:  # type: ignore[attr-defined]  # a BufferedReader
+            if _is_binary(file):
                 binary += 1
                 continue
             searched += 1
-            for number, (line, _) in enumerate(_lines(file, limits.LINE_BYTES), 1):
-                if number % 1000 == 1:
-                    stop()
-                if matcher.search(line) is None:
-                    continue
+            for number, line in _matching(file, finder, matcher, stop):
                 hit = Hit(path, number, line[: 4 * limits.HIT_CHARS].decode(errors="replace")[: limits.HIT_CHARS])
                 room -= json_bytes(hit.text) + json_bytes(path) + 30
                 stopped = "limit" if len(hits) == limit else "size" if room < 0 and hits else ""
@@ -137,6 +138,31 @@ def search(pattern: str, files: Iterable[tuple[str, BinaryIO]], limit: int, stop
                     return Hits(tuple(hits), complete=False, truncated=True, files=searched, binary_files=binary, stop_reason=stopped)
                 hits.append(hit)
     return Hits(tuple(hits), complete=True, truncated=False, files=searched, binary_files=binary)
+
+
+def _is_binary(file: BinaryIO) -> bool:
+    head = file.read(limits.BINARY_BYTES)
+    file.seek(0)
+    return b"\x00" in head
+
+
+def _matching(file: BinaryIO, finder: Any, matcher: Any, stop: Stop) -> Iterable[tuple[int, bytes]]:
+    number = 1
+    while block := file.read(limits.LINE_BYTES):
+        if not block.endswith(b"\n"):
+            block += file.readline(limits.LINE_BYTES)
+        stop()
+        at = seen = 0
+        while at < len(block) and (found := finder.search(block, at)) is not None:
+            begin, end = block.rfind(b"\n", 0, found.start()) + 1, block.find(b"\n", found.start())
+            line = block[begin:] if end < 0 else block[begin:end]
+            number += block.count(b"\n", seen, begin)
+            at, seen = begin + len(line) + 1, begin
+            if matcher.search(line) is not None:
+                yield number, line
+            if number % 1000 == 0:
+                stop()
+        number += block.count(b"\n", seen)
 
 
 def _compiled(pattern: str) -> Any:

@@ -13,6 +13,7 @@ import fcntl
 import hashlib
 import os
 import threading
+import weakref
 from collections.abc import Callable, Generator, Iterator
 from typing import BinaryIO, Final
 
@@ -50,7 +51,6 @@ class _Held(Struct, frozen=True):
     """What a workspace has while it is held."""
 
     root: Root
-    lock: int
     log: WriteLog
     secret: bytes
 
@@ -69,6 +69,7 @@ class Workspace:
         #: Writers of this process take turns; it also guards `_held`.
         self._turn = threading.RLock()
         self._fenced: dict[str, int] = {}
+        self._let_go: Callable[[], object] = _go_on
 
     def hold(self) -> None:
         """Take the workspace. Raises ProblemError owned_elsewhere while another run has it."""
@@ -77,11 +78,8 @@ class Workspace:
     def close(self) -> None:
         """Let it go. No operation may be in progress."""
         with self._turn:
-            held, self._held = self._held, None
-            if held is not None:
-                held.log.close()
-                held.root.close()
-                os.close(held.lock)
+            self._held = None
+            self._let_go()
 
     # --- the six operations --------------------------------------------------------------------------------------
 
@@ -199,8 +197,9 @@ class Workspace:
                     for write in log.begun():
                         _concluded(root, log, write)  # before the sweep takes away what it is told by
                     root.sweep()
-                    self._held = _Held(root, lock, log, _secret(root))
-                    undo.pop_all()
+                    self._held = _Held(root, log, _secret(root))
+                    # Also when it is forgotten: a lock that nobody can give back would shut the next run out.
+                    self._let_go = weakref.finalize(self, undo.pop_all().close)
             return self._held
 
     @contextlib.contextmanager

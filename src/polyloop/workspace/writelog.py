@@ -48,7 +48,9 @@ class WriteLog:
             lines = data.splitlines(keepends=True)
             whole = len(lines) <= 2 * limits.LOG_KEYS and data.endswith(b"\n")
             for line in lines:
-                with contextlib.suppress(msgspec.DecodeError):  # torn by a kill: not begun
+                if not line.endswith(b"\n"):
+                    break  # torn by a kill: it was never begun
+                with contextlib.suppress(msgspec.DecodeError):  # the rest of a torn line that another followed
                     write = msgspec.json.decode(line, type=Write)
                     self._writes.pop(write.key, None)
                     self._writes[write.key] = write
