@@ -1,4 +1,4 @@
-"""This project's kernel, through its public Python surface. variants: none (SQLite store, as shipped)."""
+"""This project's kernel, through its public Python surface. variants: none = the loop shares with others; d = dedicated."""
 
 from .base import *
 
@@ -25,7 +25,7 @@ class _Model:
 
 class Peer(Base):
     def __init__(self, dir, sc, m, var):
-        self.dir, self.sc, self.m = dir, sc, m
+        self.dir, self.sc, self.m, self.dedicated = dir, sc, m, var == "d"
         meter = m
 
         @polyloop.tool(effect="read", kind="async", result_limit=1 << 20)
@@ -51,11 +51,11 @@ class Peer(Base):
         return json.dumps(result.result)
 
     async def run(self, name):
-        async with open_store(os.path.join(self.dir, "k.db")) as store:
+        async with open_store(os.path.join(self.dir, "k.db"), dedicated=self.dedicated) as store:
             return await self._one(store, name)
 
     resume = run
 
     async def run_many(self, runs):
-        async with open_store(os.path.join(self.dir, "k.db")) as store:
+        async with open_store(os.path.join(self.dir, "k.db"), dedicated=self.dedicated) as store:
             return await asyncio.gather(*(self._one(store, r) for r in runs))

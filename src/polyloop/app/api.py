@@ -29,9 +29,12 @@ ToolsGiven = Registry | Sequence[Callable[..., Any]]
 
 
 @asynccontextmanager
-async def open_store(where: str | Path = ".polyloop/runs.db", tenant: str = "local") -> AsyncGenerator[Runs]:
-    """Open a store and hold runs in it: `async with open_store("runs.db") as store`. Raises ProblemError."""
-    async with open_runs(str(where), tenant) as runs, runs.holding():
+async def open_store(where: str | Path = ".polyloop/runs.db", tenant: str = "local", *, dedicated: bool = False) -> AsyncGenerator[Runs]:
+    """Open a store and hold runs in it: `async with open_store("runs.db") as store`. Raises ProblemError.
+
+    `dedicated`: the loop lives for these runs alone (a worker, not a web server); it may then wait for the disk itself.
+    """
+    async with open_runs(str(where), tenant, dedicated=dedicated) as runs, runs.holding():
         yield runs
 
 
@@ -93,7 +96,7 @@ def run_sync(request: Request, *, store: str | Path = ".polyloop/runs.db", tenan
     """`run` for code without an event loop, or inside a running one: opens the store, runs on a thread of its own, closes it."""
 
     async def work() -> RunResult:
-        async with open_store(store, tenant) as opened:
+        async with open_store(store, tenant, dedicated=True) as opened:
             return await run(request, store=opened, **wiring)
 
     outcome: list[RunResult | BaseException] = []

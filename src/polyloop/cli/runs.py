@@ -34,7 +34,7 @@ PERSON: Final = "cli"
 
 async def _with_runs(place: Place, work: Callable[[Runs], Coroutine[Any, Any, RunResult]]) -> RunResult:
     """Open the store, be a holder, heed Ctrl-C: the first stops the run (resumable), the second leaves at once."""
-    async with open_runs(place.store, place.tenant) as runs:
+    async with open_runs(place.store, place.tenant, dedicated=True) as runs:
         loop = asyncio.get_running_loop()
         stops = 0
 

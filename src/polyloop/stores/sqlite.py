@@ -117,6 +117,10 @@ class SqliteLog:
         self._clock = clock or SystemClock()
         self._machine = machine or this_machine()
 
+    def dedicate(self) -> None:
+        """Let the running loop commit for itself; see `Database.dedicate`."""
+        self._db.dedicate()
+
     async def append(self, stream: Stream, records: Sequence[Sealed], fence: int, blobs: Mapping[str, bytes]) -> int:
         frame = frames.pack(records)
         texts = [(frames.unhex(digest), data) for digest, data in blobs.items()]
@@ -347,4 +351,7 @@ def _write_holder(tx: Tx, h: Holder) -> None:
 
 
 def _holder(row: Sequence[Any]) -> Holder:
-    return Holder(*row[:-1], groups=_groups(row[-1]))
+    try:
+        return Holder(*row[:-1], groups=_groups(row[-1]))
+    except msgspec.DecodeError as error:
+        raise CorruptStore(f"the row of holder {row[0]} is damaged") from error
