@@ -3,6 +3,7 @@
 Cheap to import: schemas, workers and the validator load when they are first needed.
 """
 
-from .declare import ToolContext, ToolFailed, spec_of, tool
+from .context import ToolContext, ToolFailed
+from .declare import spec_of, tool
 
 __all__ = ["ToolContext", "ToolFailed", "spec_of", "tool"]

@@ -20,7 +20,7 @@ from ..files.threads import in_thread
 from ..kernel.records import Part, canonical
 from ..kernel.seams import Action, Deferred, Outcome, Settled, Unknown
 from .calls import Answer, Ask, Call, decode_answer
-from .declare import ToolContext
+from .context import ToolContext
 from .outcomes import lost, raised, returned, settled, with_printed
 from .references import FunctionRef
 from .registry import FunctionTool, Handler, Registry

@@ -13,7 +13,8 @@ from msgspec import Struct
 from ..kernel.objects import Effect, Json, ToolSpec
 from ..kernel.records import canonical
 from ..kernel.seams import Deferred, Outcome, Settled
-from .declare import ToolContext, declared
+from .context import ToolContext
+from .declare import declared
 from .outcomes import TYPES, raised, returned, settled
 from .references import FunctionRef, find
 from .schema import Signature, arguments, signature_of

@@ -25,7 +25,7 @@ from ..kernel.objects import ToolSpec
 from ..kernel.records import Part, text_bytes
 from ..kernel.seams import Deferred, NotStarted, Outcome, Pending, Settled, Unknown
 from ..kernel.snapshot import is_json
-from .declare import ToolFailed
+from .context import ToolFailed
 
 #: Characters of an exception's own text that are kept.
 TEXT_LIMIT: Final = 4000

@@ -21,7 +21,7 @@ from ..contract.problem import ProblemError, problem
 from ..contract.schema import whole
 from ..kernel.objects import Json
 from ..kernel.snapshot import is_json
-from .declare import ToolContext
+from .context import ToolContext
 
 Schema = dict[str, Json]
 NONE: Final[Any] = inspect.Parameter.empty
