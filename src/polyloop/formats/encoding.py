@@ -18,7 +18,7 @@ _MARKS: Final = (
     (b"\xfe\xff", "utf-16-be"),
 )
 _EVERYDAY_SHARE: Final = 0.85
-_BINARY: Final = frozenset(range(32)) - {9, 10, 12, 13, 26, 27}
+_BINARY: Final = frozenset(range(32)) - {9, 10, 11, 12, 13, 26, 27}
 
 
 def decode(name: str, data: bytes) -> tuple[str, str]:
@@ -55,5 +55,5 @@ def _everyday(char: str) -> bool:
     try:
         row = char.encode("gb2312")[0] - 0xA0
     except UnicodeEncodeError:
-        return char in "—·…“”‘’〔〕①②③④⑤⑥⑦⑧⑨⑩"
+        return char in "〇—·…“”‘’〔〕①②③④⑤⑥⑦⑧⑨⑩"
     return row < 10 or 16 <= row <= 55

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _LINE: Final = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+\Z")
 _ONLY_MARKERS: Final = re.compile(r"[\s>\-+*]*(?:\d{1,9}[.)])?[\s>\-+*]*\Z")
 _TODO: Final = re.compile(r"\[([ xX])\](?:[ \t]+|\Z)")
-_LEAVES: Final = frozenset({"inline", "fence", "code_block", "html_block", "hr", "math_block", "front_matter"})
+_LEAVES: Final = frozenset({"inline", "heading_open", "fence", "code_block", "html_block", "hr", "math_block", "front_matter"})
 
 
 class _Draft(Struct):
@@ -73,8 +73,9 @@ def _opens_with_title(blocks: Sequence[Block]) -> bool:
 
 def _cut(drafts: Sequence[_Draft], lines: Sequence[str]) -> list[Block]:
     starts = [draft.start for draft in drafts]
-    if starts:
-        starts[0] = 0
+    if not starts:
+        return []
+    starts[0] = 0
     ends = [*starts[1:], len(lines)]
     blocks: list[Block] = []
     for order, (draft, start, end) in enumerate(zip(drafts, starts, ends, strict=True)):
@@ -174,8 +175,8 @@ class _Walk:
         elif self.waiting is not None:
             draft, self.waiting = self.waiting, None
             draft.end = (token.map or (0, draft.end))[1]
-            mark = _TODO.match(runs[0].text) if runs and draft.type == "bulleted" else None
-            if mark:
+            mark = _TODO.match(token.content) if draft.type == "bulleted" else None
+            if mark and runs[0].text.startswith(mark[0].rstrip()):
                 draft.type, draft.fields["done"] = "todo", mark[1] in "xX"
                 runs = joined([Run(runs[0].text[mark.end() :]), *runs[1:]])
             draft.fields["runs"] = runs

@@ -39,18 +39,18 @@ _MARK_CHARS: Final = 4
 def read_pdf(name: str, data: bytes) -> Document:
     """Paragraphs with page and lines. Raises `corrupt`, `encrypted`, `no_text`, `too_many_characters`, `library_missing`."""
     with _ONE_AT_A_TIME:
-        pages, title = _pages(name, data)
+        pages, width, title = _pages(name, data)
     empty = [number for number, page in enumerate(pages, 1) if not page]
     if len(empty) == len(pages):
         raise unreadable(name, "no_text", "it holds no text (a scan?)")
     losses = [Loss("pdf_layout")]
     losses += [Loss("page_without_text", detail=str(number)) for number in empty]
     kept = [line for page in _without_margins(pages, losses) for line in page]
-    blocks = tuple(paragraph(group, order) for order, group in enumerate(grouped_page_lines(kept)))
+    blocks = tuple(paragraph(group, order) for order, group in enumerate(grouped_page_lines(kept, width)))
     return Document(blocks, tuple(losses), title, name, "pdf")
 
 
-def _pages(name: str, data: bytes) -> tuple[list[list[Line]], str]:
+def _pages(name: str, data: bytes) -> tuple[list[list[Line]], float, str]:
     try:
         import pypdfium2 as pdfium  # pyright: ignore[reportMissingTypeStubs] - the library ships none
     except ImportError as error:
@@ -65,17 +65,18 @@ def _pages(name: str, data: bytes) -> tuple[list[list[Line]], str]:
         if len(document) > MAX_PDF_PAGES:
             raise unreadable(name, "too_large", f"it has {len(document)} pages; the limit is {MAX_PDF_PAGES}")
         pages: list[list[Line]] = []
-        total = 0
+        total, width = 0, 0.0
         for number in range(len(document)):
             page = document[number]
             text_page = page.get_textpage()
+            width = max(width, page.get_width())
             total += text_page.count_chars()
             if total > MAX_CHARACTERS:
                 raise unreadable(name, "too_many_characters", f"it has more than {MAX_CHARACTERS} characters")
             pages.append(_lines(pdfium.raw, text_page, number + 1))
             text_page.close()
             page.close()
-        return pages, str(document.get_metadata_dict().get("Title", "")).strip()
+        return pages, width, str(document.get_metadata_dict().get("Title", "")).strip()
     except pdfium.PdfiumError as error:
         raise unreadable(name, "corrupt", f"one of its pages cannot be read ({error})") from error
     finally:
@@ -106,19 +107,19 @@ def _lines(raw: Any, text_page: Any, page: int) -> list[Line]:
             continue
         printed = [each for each in chars if not each.text.isspace()]
         if printed:
-            text = _whole("".join(_in_place(chars, printed, size or 1))).translate(_HYPHENS).strip(" \t")
-            left, right = min(each.left for each in printed), max(each.right for each in printed)
-            row = any(after.left - before.right > _COLUMN_GAP * (size or 1) for before, after in pairwise(printed[_MARK_CHARS:]))
-            lines.append(Line(text, len(lines) + 1, page, left, right, size or 1, printed[0].bottom, row))
+            placed = sorted(printed, key=lambda each: each.left)
+            text = _whole("".join(_in_place(chars, printed, placed, size or 1))).translate(_HYPHENS).strip(" \t")
+            row = any(after.left - before.right > _COLUMN_GAP * (size or 1) for before, after in pairwise(placed[_MARK_CHARS:]))
+            right = max(each.right for each in printed)
+            lines.append(Line(text, len(lines) + 1, page, placed[0].left, right, size or 1, printed[0].bottom, row))
         chars, size = [], 0.0
     return [line for line in lines if line.text]
 
 
-def _in_place(chars: list[_Char], printed: list[_Char], size: float) -> list[str]:
+def _in_place(chars: list[_Char], printed: list[_Char], placed: list[_Char], size: float) -> list[str]:
     """The line's characters in the order they stand. Signs taken from another font are often stored after the rest of their line."""
     if all(after.left > before.left - size / 2 for before, after in pairwise(printed)):
         return [each.text for each in chars]
-    placed = sorted(printed, key=lambda each: each.left)
     return [
         (" " if before is not None and char.left - before.right > _BLANK * size and (before.text.isascii() or char.text.isascii()) else "")
         + char.text

@@ -93,7 +93,7 @@ def grouped_text(lines: Sequence[Line]) -> list[list[Line]]:
     return groups
 
 
-def grouped_page_lines(lines: Sequence[Line]) -> list[list[Line]]:
+def grouped_page_lines(lines: Sequence[Line], page_width: float) -> list[list[Line]]:
     """Paragraphs of a pdf, from where lines begin and end.
 
     A line runs on when the first word of the next would not have fitted on it, and the next begins no further right (or hangs under a
@@ -102,7 +102,8 @@ def grouped_page_lines(lines: Sequence[Line]) -> list[list[Line]]:
     if not lines:
         return []
     rights = sorted(line.right for line in lines)
-    edge = rights[min(len(rights) - 1, int(len(rights) * 0.97))]
+    # Where all lines are short none is full: the edge is at least near where a margin as wide as the left one leaves it.
+    edge = max(rights[min(len(rights) - 1, int(len(rights) * 0.97))], 0.85 * (page_width - min(line.left for line in lines)))
     groups = [[lines[0]]]
     for above, line in pairwise(lines):
         first = groups[-1][0]

@@ -19,7 +19,7 @@ def read_text(name: str, data: bytes) -> Document:
     lines = [Line(shown, number, right=columns(shown)) for number, shown in enumerate((_shown(source) for source in sources), 1)]
     groups = grouped_text(lines)
     starts = [group[0].number - 1 for group in groups]
-    ends = [*starts[1:], len(sources)]
+    ends = [*starts[1:], len(sources)] if starts else []
     blocks: list[Block] = []
     for order, (group, start, end) in enumerate(zip(groups, starts, ends, strict=True)):
         blocks.append(paragraph(group, order, "".join(sources[0 if order == 0 else start : end])))
