@@ -15,6 +15,7 @@ import tokenize
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
 
 from tidy_docs import broken_links, change_fragments, design_records, twin_readmes
@@ -76,13 +77,13 @@ OUTSIDE = re.compile(
 
 
 def load(root: Path = ROOT) -> dict[str, str]:
-    """Every text file of the checkout, by its path from the root. Dot folders (but .ci) and built things are left out."""
+    """Every text file of the checkout, by its path from the root. Folders named in .gitignore are left out."""
     files: dict[str, str] = {}
+    left_out = [".git", *(line[:-1] for line in (root / ".gitignore").read_text().splitlines() if line.endswith("/"))]
     folders = [root]
     for folder in folders:
         for entry in sorted(folder.iterdir()):
-            built = entry.name in {"__pycache__", "dist", "build", "node_modules"} or entry.name.endswith(".egg-info")
-            if entry.is_dir() and not entry.is_symlink() and not built and (entry.name == ".ci" or not entry.name.startswith(".")):
+            if entry.is_dir() and not entry.is_symlink() and not any(fnmatch(entry.name, pattern) for pattern in left_out):
                 folders.append(entry)
             elif entry.is_file() and (text := _text(entry)) is not None:
                 files[entry.relative_to(root).as_posix()] = text
