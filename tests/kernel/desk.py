@@ -149,6 +149,7 @@ def go(work: Awaitable[Any], within_s: float = 20) -> Any:
     """Run one visit in an event loop of its own; afterwards no task of it may be left."""
 
     async def main() -> Any:
-        return await asyncio.wait_for(work, within_s)
+        async with asyncio.timeout(within_s):
+            return await work
 
     return asyncio.run(main())

@@ -19,7 +19,7 @@ from . import perform
 from . import records as r
 from .context import look_up
 from .events import Events
-from .flight import Abandoned, Flight, Interrupted
+from .flight import Abandoned, Flight, Interrupted, unbroken
 from .machine import Call, State, fold
 from .objects import Json
 from .records import BlobRef, Record, Sealed, Text, sha256, text_bytes
@@ -177,23 +177,16 @@ class Driver:
         """Run until the end, a wait, a suspend or a store failure; the outcome is in `state`, `failure`, `suspended`."""
         self._done = asyncio.get_running_loop().create_future()
         self._go(self._loop())
-        native: asyncio.CancelledError | None = None
-        while not self._done.done():
-            try:
-                await asyncio.shield(self._done)
-            except asyncio.CancelledError as cancelled:
-                native = cancelled
-                if not (self.cancel or self.state.cancel):
-                    self._cancel_natively()
-        self.on_done()
-        await self.events.close()
-        self._done.result()
-        if native is not None:
-            raise native
+        try:
+            await unbroken(self._done, self._cancel_natively)
+        finally:
+            self.on_done()
+            await unbroken(self.events.close())
 
     def _cancel_natively(self) -> None:
-        self.cancel = r.CancelRequested("caller", "the calling task was cancelled")
-        self.flight.want("cancel")
+        if not (self.cancel or self.state.cancel):
+            self.cancel = r.CancelRequested("caller", "the calling task was cancelled")
+            self.flight.want("cancel")
 
     def _go(self, work: Awaitable[None]) -> None:
         task = asyncio.ensure_future(self._finish(work))

@@ -27,6 +27,23 @@ class Abandoned(BaseException):
     """This task's work was left behind; another task has gone on. It must do nothing more."""
 
 
+async def unbroken(work: Awaitable[T], on_cancel: Callable[[], None] = lambda: None) -> T:
+    """Await `work` to its end whatever happens to the caller; a cancel that comes meanwhile is told at once and raised after."""
+    task, cancelled = asyncio.ensure_future(work), None
+    while not task.done():
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError as cancel:
+            if not task.cancelled():
+                cancelled = cancel
+                on_cancel()
+        except BaseException:
+            break
+    if cancelled is not None:
+        raise cancelled
+    return task.result()
+
+
 class Flight:
     """Guards one await at a time. `on_leak(why)` is called when the work outlives its grace."""
 

@@ -5,21 +5,23 @@ take -> load -> fold -> compare -> resume_started -> decide ... A new run is a r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from typing import cast
+from typing import TypeVar, cast
 
 from msgspec.structs import replace
 
 from . import records as r
 from . import view
 from .driver import Driver, Seams
+from .flight import unbroken
 from .machine import IllegalRecord, State, fold, texts_of
 from .objects import Json, Request, RunResult
 from .records import BlobRef, Record, Sealed, bytes_text
 from .seams import Conflict, CorruptStore, Damage, Loaded, StaleFence, StoreError, Stream, Taken
 from .snapshot import acceptable, differences, snapshot
 
+T = TypeVar("T")
 Killer = Callable[[Sequence[tuple[int, int]]], None]
 
 
@@ -94,24 +96,18 @@ async def start(request: Request, seams: Seams, kill: Killer, watch: Callable[[D
         return await _enter(stream, request, seams, kill, watch, (), refusing=False)
     driver = Driver(stream, seams)
     started = snapshot(request, seams.tools.specs, driver.hold)
-    taken = await seams.log.take(stream, seams.holder)
-    try:
-        new = await _begin_new(driver, started, taken)
-    except BaseException:
-        await seams.log.release(stream, taken.epoch, 1 << 62)
-        raise
-    if new:
+    if await _held(driver, _begin_new(driver, started)):
         return await _drive(driver, watch)
-    await seams.log.release(stream, taken.epoch, taken.signal_no)
+    await unbroken(_release(driver))
     return await _enter(stream, request, seams, kill, watch, (), refusing=False)
 
 
-async def _begin_new(driver: Driver, started: r.RunStarted, taken: Taken) -> bool:
+async def _begin_new(driver: Driver, started: r.RunStarted) -> bool:
     """False when the run has been started before. A first frame that was lost, and never acknowledged, is begun anew."""
+    await _take(driver)
     loaded = await driver.seams.log.load(driver.stream)
     if loaded.records:
         return False
-    driver.fence, driver.since = taken.epoch, taken.signal_no
     if loaded.torn is not None:
         await driver.seams.log.repair(driver.stream, loaded.torn, driver.fence)
     await driver.heed()
@@ -119,6 +115,21 @@ async def _begin_new(driver: Driver, started: r.RunStarted, taken: Taken) -> boo
     if loaded.torn is not None:
         driver.emit(_cut(loaded.torn))
     return True
+
+
+async def _take(driver: Driver) -> Taken:
+    taken = await driver.seams.log.take(driver.stream, driver.seams.holder)
+    driver.fence, driver.since = taken.epoch, taken.signal_no
+    return taken
+
+
+async def _held(driver: Driver, work: Awaitable[T]) -> T:
+    """Coming to a run is never cut in the middle; if it fails, or the caller has gone, the run is let go again."""
+    try:
+        return await unbroken(work)
+    except BaseException:
+        await unbroken(_release(driver))
+        raise
 
 
 def _cut(torn: Damage) -> r.TailRepaired:
@@ -146,23 +157,24 @@ async def _enter(
     driver.blobs.clear()
     head = await seams.log.head(stream)
     if head is not None and head.kind == "run_ended":
-        return _ended(driver, await _load(driver, None), offered, accepted, refusing=refusing)
-    taken = await seams.log.take(stream, seams.holder)
-    try:
-        kill(taken.kill)
-        past = await _load(driver, taken)
-        if past.state.ended is None:
-            fields, refused = _fields(past, offered, accepted)
-            if refused:
-                await _refuse(driver, past, refused, refusing=refusing)
-            await _begin(driver, past, taken, fields)
-    except BaseException:
-        await seams.log.release(stream, taken.epoch, 1 << 62)
-        raise
+        return _ended(driver, await _load(driver), offered, accepted, refusing=refusing)
+    past = await _held(driver, _arrive(driver, offered, kill, accepted, refusing=refusing))
     if past.state.ended is None:
         return await _drive(driver, watch)
-    await _release(driver)
+    await unbroken(_release(driver))
     return _ended(driver, past, offered, accepted, refusing=refusing)
+
+
+async def _arrive(driver: Driver, offered: r.RunStarted | None, kill: Killer, accepted: Sequence[str], *, refusing: bool) -> Past:
+    """Take, read, compare, begin. A run that has ended meanwhile is only read."""
+    kill((await _take(driver)).kill)
+    past = await _load(driver)
+    if past.state.ended is None:
+        fields, refused = _fields(past, offered, accepted)
+        if refused:
+            await _refuse(driver, past, refused, refusing=refusing)
+        await _begin(driver, past, fields)
+    return past
 
 
 def _fields(past: Past, offered: r.RunStarted | None, accepted: Sequence[str]) -> tuple[list[dict[str, Json]], list[dict[str, Json]]]:
@@ -177,16 +189,11 @@ async def abandon(stream: Stream, seams: Seams, kill: Killer, by: str) -> RunRes
     head = await seams.log.head(stream)
     if head is None or not head.seq:
         raise NoSuchRun(stream.run)
-    taken = await seams.log.take(stream, seams.holder)
-    try:
-        kill(taken.kill)
-        past = await _load(driver, taken)
-        if past.state.ended is None:
-            await _begin(driver, past, taken, [])
-            driver.emit(r.RunEnded("abandoned", driver.state.counters, error={"by": by}))
-            await driver.flush()
-    finally:
-        await seams.log.release(stream, taken.epoch, 1 << 62)
+    past = await _held(driver, _arrive(driver, None, kill, (), refusing=True))
+    if past.state.ended is None:
+        driver.emit(r.RunEnded("abandoned", driver.state.counters, error={"by": by}))
+        await _held(driver, driver.flush())
+    await unbroken(_release(driver))
     return _result(driver, past.result(driver.look))
 
 
@@ -198,14 +205,13 @@ def _ended(driver: Driver, past: Past, offered: r.RunStarted | None, accepted: S
     return _result(driver, past.result(driver.look))
 
 
-async def _load(driver: Driver, taken: Taken | None) -> Past:
+async def _load(driver: Driver) -> Past:
     past = Past(await driver.seams.log.load(driver.stream))
     if past.state.start is None:
         raise CorruptStore("the log has no start", 0)
     blobs = await driver.seams.log.blobs(driver.stream, past.digests())
     driver.texts.update((k, bytes_text(v)) for k, v in blobs.items())
     driver.state, driver.prev = driver.durable = past.state, past.head_hash
-    driver.fence = taken.epoch if taken else 0
     return past
 
 
@@ -220,11 +226,10 @@ async def _refuse(driver: Driver, past: Past, fields: list[dict[str, Json]], *, 
     raise ParameterDrift(fields)
 
 
-async def _begin(driver: Driver, past: Past, taken: Taken, fields: list[dict[str, Json]]) -> None:
+async def _begin(driver: Driver, past: Past, fields: list[dict[str, Json]]) -> None:
     state = past.state
     if past.torn is not None:
         await driver.seams.log.repair(driver.stream, past.torn, driver.fence)
-    driver.since = taken.signal_no
     driver.recall = lambda: past.result_of(driver.state, driver.look)
     driver.emit(r.ResumeStarted(state.attempts + 1, driver.seams.holder.id, state.seq - 1))
     if past.torn is not None:
@@ -239,13 +244,13 @@ async def _drive(driver: Driver, watch: Callable[[Driver], None]) -> RunResult:
     try:
         await driver.drive()
     finally:
-        await _release(driver)
+        await unbroken(_release(driver))
     return _result(driver, driver.value)
 
 
 async def _release(driver: Driver) -> None:
     """Let the run go, whatever ended the visit. Where the store is away the lease runs out, and what became of the run is told."""
-    if driver.failure is None and not driver.rested:
+    if driver.fence and driver.failure is None and not driver.rested:
         with suppress(StoreError):
             await driver.seams.log.release(driver.stream, driver.fence, 1 << 62)
 

@@ -1,0 +1,407 @@
+"""Cancelling reaches whatever is in flight, leaves nothing behind, and is written before it is told (S2.22, S2.23; R53-R58)."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from polyloop.clock import SystemClock
+from polyloop.kernel.seams import Deferred, NotStarted, Outcome, Unknown
+from polyloop.kernel.watch import Watcher
+from polyloop.testing import said
+from tests.kernel.desk import STREAM, TOOLS, Desk, Spelled, act, go, spell, tool
+from tests.kernel.shelf import Shelf
+
+DONE = act("submit", summary="s")
+
+
+async def hang(_: object) -> None:
+    await asyncio.sleep(600)
+
+
+class Stubborn:
+    """Works on for a while whatever it is told, and notes when it really ends."""
+
+    def __init__(self, seconds: float = 0.5) -> None:
+        self.seconds, self.ended = seconds, False
+
+    async def __call__(self, _: object) -> Outcome:
+        loop = asyncio.get_running_loop()
+        end = loop.time() + self.seconds
+        while (left := end - loop.time()) > 0:
+            try:
+                await asyncio.sleep(left)
+            except asyncio.CancelledError:
+                continue
+        self.ended = True
+        return said("too late")
+
+
+def others() -> set[asyncio.Task[Any]]:
+    return {t for t in asyncio.all_tasks() if t is not asyncio.current_task() and not t.done()}
+
+
+async def cancelled_in(desk: Desk, after_s: float, how: str = "native", times: int = 1) -> tuple[str, float]:
+    """Cancel a visit some time after its start; ("raised" | result's reason, seconds it took to end)."""
+    loop = asyncio.get_running_loop()
+    desk._watch = Watcher(desk.log, 0.01).add
+    task = asyncio.ensure_future(desk.starting())
+    await asyncio.sleep(after_s)
+    began = loop.time()
+    for _ in range(times):
+        if how == "native":
+            task.cancel()
+        else:
+            desk.log.leave("cancel", body="enough", by="me")
+        await asyncio.sleep(0.01)
+    try:
+        result = await task
+    except asyncio.CancelledError:
+        return "raised", loop.time() - began
+    return result.reason, loop.time() - began
+
+
+def status(desk: Desk) -> list[tuple]:
+    return [(x["status"], x["code"], x["interrupted"], x["leaked"]) for x in desk.shown() if x["kind"] == "action_result"]
+
+
+@pytest.mark.parametrize("how", ["native", "signal"])
+@pytest.mark.parametrize("times", [1, 2, 3])
+@pytest.mark.parametrize("what", ["model", "read", "write", "reads"])
+def test_S2_22_a_cancel_interrupts_what_is_in_flight(what: str, how: str, times: int) -> None:
+    """In well under a second; the intent is closed as unknown; the end is durable before the caller is told; 0 tasks left."""
+    line = {"model": hang, "read": spell(["act", "look"]), "write": spell(["act", "write"]), "reads": spell(*[["act", "look"]] * 3)}[what]
+    desk = Desk([line], {"look": hang, "write": hang}, clock=SystemClock(), interpreter=Spelled(), tools=(TOOLS[0], tool("write", "write", "never")))
+
+    async def main() -> tuple[str, float, int]:
+        told, seconds = await cancelled_in(desk, 0.03, how, times)
+        await asyncio.sleep(0.05)
+        return told, seconds, len(others())
+
+    told, seconds, left = go(main())
+    assert (told, left) == ("raised" if how == "native" else "cancelled", 0)
+    assert seconds < 0.5
+    ended = desk.log.bodies()[-1]
+    assert (ended.reason, desk.log.kinds.count("cancel_requested")) == ("cancelled", 1)
+    assert (ended.detail == "enough") == (how == "signal")
+    assert status(desk) == [("unknown", "cancel", True, False)] * {"model": 0, "read": 1, "write": 1, "reads": 3}[what]
+    desk.check()
+
+
+def test_who_asked_and_why_stand_in_the_log() -> None:
+    desk = Desk([hang], clock=SystemClock())
+    go(cancelled_in(desk, 0.02, "signal"))
+    (asked,) = [x for x in desk.shown() if x["kind"] == "cancel_requested"]
+    assert (asked["by"], asked["reason"]) == ("me", "enough")
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_a_tool_that_swallows_the_cancel_is_left_behind_and_named(times: int) -> None:
+    """After the grace; one task is left, the tool's own; its late result is discarded; nothing follows the end."""
+    tool_ = Stubborn()
+    desk = Desk([act("look")], {"look": tool_}, clock=SystemClock(), grace_s=0.1)
+
+    async def main() -> tuple[str, float, int, int]:
+        told, seconds = await cancelled_in(desk, 0.03, "native", times)
+        await asyncio.sleep(0.05)
+        left = len(others())
+        await asyncio.sleep(0.5)
+        return told, seconds, left, len(others())
+
+    told, seconds, left, after = go(main())
+    assert (told, left, after, tool_.ended) == ("raised", 1, 0, True)
+    assert 0.05 < seconds < 0.4
+    assert status(desk) == [("unknown", "cancel", True, True)]
+    assert desk.log.kinds[-1] == "run_ended"
+    desk.check()
+
+
+def test_a_model_that_swallows_the_cancel_is_left_behind() -> None:
+    desk = Desk([Stubborn()], clock=SystemClock(), grace_s=0.05)
+    told, seconds = go(cancelled_in(desk, 0.02))
+    assert (told, seconds < 0.4) == ("raised", True)
+    assert desk.log.kinds[-3:] == ["cancel_requested", "model_result", "run_ended"]
+
+
+def test_a_tool_that_finishes_within_the_grace_has_its_result() -> None:
+    """It was told to stop and came back with what it had done: that is the truth about it."""
+
+    async def tidy(_: object) -> Outcome:
+        try:
+            await asyncio.sleep(600)
+        except asyncio.CancelledError:
+            await asyncio.sleep(0.02)
+        return said("tidied up")
+
+    desk = Desk([act("write")], {"write": tidy}, clock=SystemClock())
+    told, _ = go(cancelled_in(desk, 0.02))
+    assert (told, status(desk)) == ("raised", [("ok", "", False, False)])
+    desk.check()
+
+
+@pytest.mark.parametrize(
+    ("word", "closed"), [(said("landed"), "ok"), (NotStarted(), "not_executed"), (Unknown(), "unknown"), (hang, "unknown"), (Stubborn(), "unknown")]
+)
+def test_a_probe_tool_in_flight_is_settled_with_a_fence(word: object, closed: str) -> None:
+    desk = Desk([act("write")], {"write": hang}, clock=SystemClock(), grace_s=0.1)
+    desk.actions.words["write"] = word
+    told, seconds = go(cancelled_in(desk, 0.02))
+    assert (told, seconds < 0.5) == ("raised", True)
+    assert [(token, fence) for _, token, fence in desk.actions.asked] == [(None, True)]
+    assert [s[0] for s in status(desk)] == [closed]
+    assert desk.log.bodies()[-1].reason == "cancelled"
+    desk.check()
+
+
+def test_a_cancel_before_the_call_sends_nothing_and_costs_nothing() -> None:
+    desk = Desk([act("look"), DONE])
+    desk.log.leave("cancel")
+    ended = desk.start()
+    assert (ended.reason, desk.model.seen, ended.counters.iterations) == ("cancelled", [], 0)
+
+
+def test_a_cancel_between_two_actions_of_a_reply_stops_the_second() -> None:
+    desk = Desk([spell(["act", "write", {"n": 1}], ["act", "write", {"n": 2}])], interpreter=Spelled())
+    desk.actions.deeds["write"] = lambda _: desk.log.leave("cancel") or said("x")
+    assert desk.start().reason == "cancelled"
+    assert [(s["tier"], s["outcome"]) for s in desk.steps()] == [("G", "ok"), ("H", "not_executed")]
+    desk.check()
+
+
+def test_a_cancel_that_finds_the_run_complete_changes_nothing() -> None:
+    desk = Desk([DONE])
+    desk.actions.deeds["submit"] = lambda _: desk.log.leave("cancel") or said("x")
+    assert desk.start().reason == "completed"
+
+
+@pytest.mark.parametrize("word", [hang, Stubborn()], ids=["hangs", "swallows"])
+def test_a_cancel_during_recovery_ends_the_run(word: object) -> None:
+    """While the service is being asked about an orphan: it is asked again with a fence, within the grace; then the end."""
+    first = Desk([act("write"), DONE])
+    first.start()
+    desk = Desk([act("write"), DONE], shelf=first.log.upto(4), clock=SystemClock(), grace_s=0.1)
+    desk.actions.words["write"] = word
+    desk.starting = desk.resuming
+    told, seconds = go(cancelled_in(desk, 0.03))
+    assert (told, seconds < 0.6) == ("raised", True)
+    assert [s[:2] for s in status(desk)][:1] in ([("unknown", "recovered")], [("unknown", "cancel")])
+    assert desk.log.bodies()[-1].reason == "cancelled"
+    assert desk.actions.done == []
+    desk.check()
+
+
+def test_a_cancel_during_a_poll_ends_the_run() -> None:
+    desk = Desk([act("write")], {"write": Deferred("t", "task", dispatched=True)}, clock=SystemClock(), grace_s=0.1)
+    desk.actions.words["write"] = hang
+    told, seconds = go(cancelled_in(desk, 0.03))
+    assert (told, seconds < 0.6) == ("raised", True)
+    assert desk.log.bodies()[-1].reason == "cancelled"
+    assert [x["decision"] for x in desk.shown() if x["kind"] == "action_resolved"] == ["withdrawn"]
+    desk.check()
+
+
+def test_a_suspend_interrupts_and_leaves_the_intent_open() -> None:
+    desk = Desk([act("look"), DONE], {"look": hang}, clock=SystemClock())
+
+    async def main() -> Any:
+        task = asyncio.ensure_future(desk.starting())
+        await asyncio.sleep(0.03)
+        desk.driver.suspend()
+        return await task
+
+    stopped = go(main())
+    assert (stopped.state, stopped.reason, stopped.persisted) == ("interrupted", "", True)
+    assert desk.log.kinds[-1] == "action_intent"
+    assert (stopped.last_seq, stopped.head_hash) == (desk.log.records[-1].seq, desk.log.records[-1].hash)
+    desk.actions.deeds["look"] = said("x")
+    assert desk.resume().reason == "completed"
+    desk.check()
+
+
+def test_other_runs_are_not_affected() -> None:
+    """Handed case cancellation_leak-10."""
+    desks = [Desk([lambda _: asyncio.sleep(0.1, act("look")), DONE], clock=SystemClock()) for _ in range(3)]
+    victim = Desk([act("look")], {"look": hang}, clock=SystemClock())
+
+    async def main() -> list[str]:
+        tasks = [asyncio.ensure_future(d.starting()) for d in desks]
+        assert (await cancelled_in(victim, 0.02))[0] == "raised"
+        return [(await t).reason for t in tasks]
+
+    assert go(main()) == ["completed"] * 3
+
+
+def test_a_tick_never_comes_after_the_grace() -> None:
+    """Handed case cancellation_leak-01."""
+    ticks: list[float] = []
+
+    async def ticking(_: object) -> None:
+        while True:
+            ticks.append(asyncio.get_running_loop().time())
+            await asyncio.sleep(0.01)
+
+    desk = Desk([act("look")], {"look": ticking}, clock=SystemClock())
+
+    async def main() -> float:
+        await cancelled_in(desk, 0.05)
+        told = asyncio.get_running_loop().time()
+        await asyncio.sleep(0.05)
+        return told
+
+    told = go(main())
+    assert max(ticks) <= told
+
+
+# --- at each await -------------------------------------------------------------------------------------------------
+
+
+def slow(value: Any) -> Callable[[object], Awaitable[Any]]:
+    async def played(_: object) -> Any:
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        return value
+
+    return played
+
+
+def scripts() -> dict[str, Callable[[], Desk]]:
+    def steps() -> Desk:
+        lines = [slow(act("look")), slow(act("nope")), slow(act("write")), slow(DONE)]
+        return Desk(lines, {"look": slow(said("x")), "write": slow(said("x")), "submit": slow(said("x"))}, shelf=Shelf(yields=1))
+
+    def overlapping() -> Desk:
+        lines = [slow(spell(["act", "look", {"n": 1}], ["act", "look", {"n": 2}], ["act", "write"])), slow(spell(["act", "submit"]))]
+        return Desk(lines, {"look": slow(said("x")), "write": slow(said("x"))}, shelf=Shelf(yields=1), interpreter=Spelled())
+
+    def recovering() -> Desk:
+        first = Desk([act("write"), DONE])
+        first.start()
+        shelf = first.log.upto(4)
+        shelf.yields = 1
+        desk = Desk([act("write"), slow(DONE)], shelf=shelf)
+        desk.actions.words["write"] = slow(said("landed"))
+        desk.starting = desk.resuming
+        return desk
+
+    return {"steps": steps, "overlapping": overlapping, "recovering": recovering}
+
+
+def cancelled_at(desk: Desk, trip: int, times: int) -> tuple[bool, str, int]:
+    """Cancel at the n-th trip of the event loop: every await of the run lies on one. (cancelled, outcome, tasks left)"""
+
+    async def main() -> tuple[bool, str, int]:
+        loop = asyncio.get_running_loop()
+        task = asyncio.ensure_future(desk.starting())
+        reached = False
+
+        def tick(left: int) -> None:
+            nonlocal reached
+            if task.done():
+                return
+            if left > 0:
+                loop.call_soon(tick, left - 1)
+                return
+            reached = True
+            task.cancel()
+            if left > 1 - times:
+                loop.call_soon(tick, left - 1)
+
+        loop.call_soon(tick, trip)
+        try:
+            outcome = (await task).reason
+        except asyncio.CancelledError:
+            outcome = "raised"
+        for _ in range(5):
+            await asyncio.sleep(0)
+        return reached, outcome, len(others())
+
+    return go(main())
+
+
+@pytest.mark.parametrize("times", [1, 2])
+@pytest.mark.parametrize("name", scripts())
+def test_S2_22_S2_23_a_cancel_at_each_await(name: str, times: int) -> None:
+    """Either the run never began, or its end is durable and the cancel is told; nothing pends; nobody holds it."""
+    make, trip, outcomes = scripts()[name], 0, []
+    while True:
+        desk = make()
+        began = len(desk.log.records)
+        reached, outcome, left = cancelled_at(desk, trip, times)
+        assert left == 0
+        assert desk.log.holder == "", f"held after trip {trip}"
+        if desk.log.records:
+            desk.check()
+        if not reached:
+            break
+        outcomes.append(outcome)
+        if len(desk.log.records) > began:
+            ended = desk.log.bodies()[-1]
+            assert (outcome, desk.log.kinds[-1]) == ("raised", "run_ended"), f"trip {trip}"
+            assert ended.reason in ("cancelled", "completed")
+        trip += 1
+    assert (outcome, trip > 15) == ("completed", True)
+    assert outcomes.count("raised") >= trip - 3
+    gc.collect()
+
+
+def test_a_cancel_while_a_batch_is_being_written_waits_for_it() -> None:
+    """A write is never cut: the batch that was on its way and the end are both there."""
+    desk = Desk([act("look"), DONE])
+    seen: list[int] = []
+
+    async def append(*given: Any) -> int:
+        seen.append(len(given[1]))
+        if len(seen) == 3:
+            task.cancel()
+            task.cancel()
+        await asyncio.sleep(0.02)
+        return await Shelf.append(desk.log, *given)
+
+    async def main() -> None:
+        nonlocal task
+        task = asyncio.ensure_future(desk.starting())
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    task: asyncio.Task[Any]
+    desk.log.append = append
+    go(main())
+    assert desk.log.kinds[-1] == "run_ended"
+    assert sum(seen) == len(desk.log.records)
+    desk.check()
+
+
+def test_the_watcher_tells_runs_in_flight_and_stops_with_them() -> None:
+    """One per process: a signal reaches a hanging call within 200 ms; it idles without runs and survives a store that is away."""
+    desk = Desk([hang], clock=SystemClock())
+
+    async def main() -> tuple[float, int]:
+        loop = asyncio.get_running_loop()
+        watcher = Watcher(desk.log)
+        desk._watch = watcher.add
+        moved, calls = desk.log.moved, []
+
+        async def flaky(since: Any) -> Any:
+            from polyloop.kernel.seams import StoreError
+
+            calls.append(since)
+            if len(calls) == 1:
+                raise StoreError("away")
+            return await moved(since)
+
+        desk.log.moved = flaky
+        task = asyncio.ensure_future(desk.starting())
+        await asyncio.sleep(0.2)
+        began = loop.time()
+        await desk.log.signal(STREAM, desk.log.left[0]) if desk.log.left else desk.log.leave("cancel")
+        await task
+        seconds = loop.time() - began
+        await asyncio.sleep(0.2)
+        return seconds, len(others())
+
+    seconds, left = go(main())
+    assert (seconds < 0.3, left) == (True, 0)
