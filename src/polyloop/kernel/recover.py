@@ -166,7 +166,7 @@ async def conclude(run: Driver, command: d.Conclude) -> None:
     elif deferred.awaited == "settle":
         status, text = PERSON_SAYS.get(resolved.decision, ("unknown", "Nobody has said what became of this action."))
         run.emit(r.ActionResult(call.index, status, (r.Part(text=text),), code="settled"))
-    elif resolved.decision == "finished" or deferred.dispatched:
+    elif resolved.decision == "finished" or deferred.dispatched or run.state.suspect:  # a lost frame may have held its approval
         await run.flush()
         closed(run, call, await inquire(run, call, deferred.token, fence=resolved.decision != "finished"))
     else:
