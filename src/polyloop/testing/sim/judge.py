@@ -204,11 +204,12 @@ class Judge:
 
     # --- what comes back ---------------------------------------------------------------------------------------------
 
-    def heard(self, action: Action) -> None:
+    def heard(self, life: Life, action: Action) -> None:
         """The kernel has been given the outcome of this action."""
-        intent = self.docket(Stream(action.scope, action.run_id)).keys.get(action.key)
-        if intent is not None and intent.effect != "read":
-            self.docket(Stream(action.scope, action.run_id)).heard.add(action.key)
+        stream = Stream(action.scope, action.run_id)
+        intent = self.docket(stream).keys.get(action.key)
+        if intent is not None and intent.effect != "read" and not self.world.is_zombie(life, stream):
+            self.docket(stream).heard.add(action.key)
 
     def left(self, life: Life, stream: Stream) -> None:
         """A visit is over, and the store has not failed it."""

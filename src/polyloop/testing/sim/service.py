@@ -202,7 +202,7 @@ class SimTools:
         world.crash_maybe(self.life, "crash at a dispatch")
         if request.fate != "ignores cancel":
             outcome = await request.answer
-            world.judge.heard(action)
+            world.judge.heard(self.life, action)
             return outcome
         while True:
             try:
