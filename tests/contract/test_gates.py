@@ -8,9 +8,11 @@ import pytest
 from msgspec.structs import replace
 
 from polyloop.contract.approval import decide
+from polyloop.contract.leaf import taking_back
+from polyloop.contract.problem import ProblemError
 from polyloop.contract.session import Session
 from polyloop.contract.spend import Grant, Quote, balance
-from tests.contract.toy import NOW, PUT, Desk, error, receipt_of
+from tests.contract.toy import NOW, OPS, PUT, Desk, error, receipt_of
 
 # --- approvals ---------------------------------------------------------------------------------------------------
 
@@ -95,6 +97,33 @@ def test_what_the_person_changed_is_what_is_done() -> None:
     approve(desk, plan=offer)
     assert receipt_of(desk.call("buy", PUT, session)).ok
     assert desk.approvals[0].state == "consumed"
+
+
+# --- taking back -------------------------------------------------------------------------------------------------
+
+
+def test_S0_7_a_compensation_is_an_operation_and_refuses_once_the_target_moved_on() -> None:
+    desk = Desk()
+    undo = receipt_of(desk.call("put")).compensation
+    arguments = taking_back(OPS["remove"], undo)
+    assert arguments["expectedRevision"] == 1
+    desk.call("put", {"name": "a", "value": "2"})
+    assert error(desk.call("remove", arguments, approved_by="ann"), "revision_conflict")
+    assert desk.shelf.values == {"a": "2"}
+    undo = receipt_of(desk.call("put")).compensation
+    assert receipt_of(desk.call("remove", taking_back(OPS["remove"], undo), approved_by="ann")).ok
+    assert desk.shelf.values == {}
+
+
+def test_nothing_to_take_back() -> None:
+    for op, undo in (
+        (OPS["remove"], receipt_of(Desk(faults=["403"]).call("put")).compensation),
+        (OPS["append"], receipt_of(Desk().call("put")).compensation),
+        (replace(OPS["remove"], based_on=""), receipt_of(Desk().call("put")).compensation),
+    ):
+        with pytest.raises(ProblemError) as stop:
+            taking_back(op, undo)
+        assert stop.value.problem.kind == "conflict"
 
 
 # --- money -------------------------------------------------------------------------------------------------------

@@ -115,6 +115,7 @@ def test_a_key_stands_for_one_request() -> None:
     desk.call("put", key="k1")
     told = error(desk.call("put", {"name": "a", "value": "2"}, key="k1"), "validation")
     assert (told.details["field"], told.details["issue"]) == ("operationKey", "other_arguments")
+    assert (told.details["attempt"], told.details["maxAttempts"]) == (0, 3)
     assert desk.shelf.values == {"a": "1"}
 
 

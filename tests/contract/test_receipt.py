@@ -213,9 +213,17 @@ def test_S0_7_the_error_of_a_partial_success_offers_its_compensation() -> None:
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("missing", ["operation", "arguments", "expected"])
+def test_a_compensation_can_be_executed_or_is_none(missing: str) -> None:
+    whole = {"available": True, "operation": "remove", "arguments": {}, "expected": 4}
+    with pytest.raises(ValueError, match="names its operation"):
+        Compensation(**{k: v for k, v in whole.items() if k != missing})
+
+
 @pytest.mark.parametrize(("steps", "offered"), [("S", True), ("SN", True), ("U", False), ("N", False), ("F", False)])
 def test_only_what_was_done_can_be_taken_back(steps: str, offered: bool) -> None:
-    receipt = sample(steps, compensation=Compensation(available=True, operation="remove"))
+    undo = Compensation(available=True, operation="remove", arguments={}, expected=4)
+    receipt = sample(steps, compensation=undo)
     assert receipt.compensation.available is offered
     if not receipt.ok:
         assert ("compensate" in receipt.problem().actions) is offered

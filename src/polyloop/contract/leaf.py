@@ -14,7 +14,7 @@ from msgspec import Struct, field
 
 from .approval import Approval
 from .ledger import Entry, Retry
-from .problem import FieldProblem
+from .problem import FieldProblem, problem
 from .receipt import Compensation, Verification, Verify
 from .schema import Shape
 from .session import Effect, Fact, Need
@@ -76,6 +76,16 @@ class Operation(Struct, frozen=True, kw_only=True):
         """The declaration behind a step; numbered parts (`write_2`) share one (`write`)."""
         known = {s.name: s for s in self.steps}
         return known.get(name) or known[name.rpartition("_")[0]]
+
+
+def taking_back(op: Operation, undo: Compensation) -> dict[str, Any]:
+    """The arguments that carry a compensation out: bound to its state, so that a target that moved on refuses it.
+
+    Raises conflict when there is nothing to take back, or when `op` could not tell that the target moved on.
+    """
+    if undo.available and undo.operation == op.name and op.based_on:
+        return {**(undo.arguments or {}), op.based_on: undo.expected}
+    raise problem("conflict", undo.reason or "there is nothing that could be taken back", stage="compensation")
 
 
 class Call(Struct, frozen=True, kw_only=True):

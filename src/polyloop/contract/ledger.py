@@ -14,11 +14,10 @@ from typing import Any, Final, Literal
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from .problem import FieldProblem, bad_arguments
 from .receipt import Receipt, Status, StepRecord
 from .spend import Charge
 
-Repeat = Literal["stored", "next_attempt", "reconcile", "pending"]
+Repeat = Literal["stored", "next_attempt", "reconcile", "pending", "other_arguments"]
 Retry = Literal["once", "never"]
 RETRY_CAP_S: Final = 60.0
 #: Waited where the service allows a retry and names no time.
@@ -56,9 +55,9 @@ class Entry(Struct, frozen=True, kw_only=True):
 
 
 def on_repeat(entry: Entry, request: str) -> Repeat:
-    """A call came with a key that is taken. Raises validation (issue `other_arguments`) when it asks for something else."""
+    """A call came with a key that is taken: what now?"""
     if entry.request != request:
-        raise bad_arguments([FieldProblem("operationKey", "other_arguments", "this key already stands for another request")])
+        return "other_arguments"
     receipt = entry.receipt
     if receipt is None:
         return "pending"
@@ -78,5 +77,5 @@ def retry_wait(receipt: Receipt, rule: Retry, tries: int) -> float | None:
 
 def reconciled(entry: Entry, found: Receipt) -> Entry:
     """The entry with what was found out, or as it was if that would turn it backwards."""
-    before: Status = entry.receipt.status if entry.receipt else "unknown"
-    return replace(entry, receipt=found) if found.status in RECONCILED[before] else entry
+    legal = RECONCILED[entry.receipt.status if entry.receipt else "unknown"]
+    return replace(entry, receipt=found) if found.status in legal else entry

@@ -138,8 +138,8 @@ class _Flow:
             charge=Charge(entry.step_id("pay"), source, "reserve", prepared.quote.amount_micro) if op.effect == "pay" else None,
         )
         if taken := (yield from _must(leaf.Intend(entry, approval))):
-            answer, _ = yield from self._repeat(taken, entry.request)
-            return answer or _pending(taken)
+            answer, running = yield from self._repeat(taken, entry.request)
+            return answer or _answer(op, running)
         return (yield from self._carry_out(entry, steps, prepared.target_id))
 
     # whether it may go on
@@ -179,12 +179,14 @@ class _Flow:
     def _repeat(self, known: Entry, request: str) -> Process[tuple[Answer | None, Entry]]:
         """The answer to a call whose key is taken; None = go on, with the next attempt of that operation."""
         repeat = on_repeat(known, request)
+        if repeat == "other_arguments":
+            raise self._refusal([FieldProblem("operationKey", repeat, "this key already stands for another request")], counted=False)
         if repeat == "reconcile":
             known = yield from reconcile(self.op, known)
             repeat = on_repeat(known, request)
         if repeat == "next_attempt":
             return None, known.next_attempt()
-        return _answer(self.op, known.receipt) if known.receipt else _pending(known), known
+        return _answer(self.op, known), known
 
     def _prepare(self, settings: Mapping[str, Any]) -> Process[Prepared]:
         prepared: Prepared = yield from _must(leaf.Prepare(self.call, settings))
@@ -252,14 +254,13 @@ class _Flow:
         return found.data
 
     def _carry_out(self, entry: Entry, steps: Sequence[Step], target_id: str) -> Process[Answer]:
-        tries = 0
+        first = entry.attempt
         while True:
             trial = yield from self._attempt(entry, steps)
             receipt = trial.receipt()
-            wait = retry_wait(receipt, self.op.retry, tries)
+            wait = retry_wait(receipt, self.op.retry, entry.attempt - first)
             if wait is None:
                 break
-            tries += 1
             yield leaf.Wait(wait)
             entry = entry.next_attempt()
             yield from _must(leaf.Intend(entry))
@@ -271,7 +272,7 @@ class _Flow:
             self.session.note(Cleared(self.op.name), *trial.conclusion.facts)
         elif receipt.status == "unknown":
             self.session.note(Blocked(target_id, "an earlier write there is unknown"))
-        return _answer(self.op, receipt)
+        return _answer(self.op, replace(entry, receipt=receipt))
 
     def _attempt(self, entry: Entry, steps: Sequence[Step]) -> Process[_Trial]:
         trial = _Trial(self.op, entry)
@@ -383,12 +384,12 @@ def _must(command: Command) -> Process[Any]:
     return answer
 
 
-def _answer(op: Operation, receipt: Receipt) -> Answer:
+def _answer(op: Operation, entry: Entry) -> Answer:
+    """What the caller gets for an operation as it stands; a running one is a ticket of its own."""
+    receipt = entry.receipt
+    if receipt is None:
+        return ticket(entry.operation_id, "operation", "running")
     if op.answers == "receipt" or receipt.status != "success":
         return receipt
     data = receipt.data
     return ticket(data["taskId"], data["kind"], data["state"], result=data.get("result"))
-
-
-def _pending(entry: Entry) -> Ticket:
-    return ticket(entry.operation_id, "operation", "running")

@@ -66,13 +66,20 @@ def compared(method: Method, expected: str, observed: str, at_revision: State | 
 
 
 class Compensation(Struct, frozen=True, rename="camel"):
-    """How to take a write back: another operation, refused once the target is no longer at `expected`."""
+    """How to take a write back: another operation, refused once the target is no longer at `expected`.
+
+    Raises ValueError when it is said to be available and could not be executed.
+    """
 
     available: bool = False
     reason: str = ""
     operation: str | UnsetType = UNSET
     arguments: dict[str, Any] | UnsetType = UNSET
     expected: State | UnsetType = UNSET
+
+    def __post_init__(self) -> None:
+        if self.available and UNSET in (self.operation, self.arguments, self.expected):
+            raise ValueError("a compensation names its operation, its arguments and the state it may be applied to")
 
 
 def step_status(told: Problem, *, effect: bool) -> StepStatus:
@@ -135,7 +142,7 @@ class Receipt(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_
     verification: Verification | UnsetType = UNSET
 
     def __post_init__(self) -> None:
-        derived = status_of(self.steps, self._proof, self._failures)
+        derived = status_of(self.steps, self._proof, self.failures or ())
         if (self.status, self.ok, self.complete) != (derived, derived == "success", derived == "success"):
             raise ValueError(f"the steps say {derived}, the receipt says {self.status}")
 
@@ -146,14 +153,10 @@ class Receipt(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_
         return "matched" if self.verification and self.verification.matched else "missing"
 
     @property
-    def _failures(self) -> tuple[Problem, ...]:
-        return self.failures or ()
-
-    @property
     def execution_started(self) -> bool:
         """False = proved that no effect of this operation began."""
         effects = {s.name: s.status for s in self.steps if s.effect}
-        began = any(f.stage in effects and f.execution_started is not False for f in self._failures)
+        began = any(f.stage in effects and f.execution_started is not False for f in self.failures or ())
         return began or "success" in effects.values() or "unknown" in effects.values()
 
     def problem(self) -> Problem:
@@ -162,7 +165,7 @@ class Receipt(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_
         `retryable` false = do not replay blindly (S0.40).
         """
         stage = next((s.name for s in self.steps if s.status != "success"), "verify")
-        cause = next((f for f in self._failures if f.stage == stage), None)
+        cause = next((f for f in self.failures or () if f.stage == stage), None)
         kind = KIND_BY_STATUS.get(self.status) or (cause.kind if cause else "task_failed")
         compensate = ("compensate",) if self.compensation.available else ()
         return Problem(

@@ -87,9 +87,9 @@ def latest(charges: Iterable[Charge]) -> dict[str, Charge]:
         last = orders.get(charge.order)
         if charge == last:
             continue
-        if charge.kind not in MOVES[last.kind if last else ""] or charge.amount_micro < 0:
-            was = last.kind if last else "not reserved"
-            raise problem("conflict", f"order {charge.order} is {was} and cannot take {charge.kind}", stage="spend")
+        was = last.kind if last else ""
+        if charge.kind not in MOVES[was] or charge.amount_micro < 0:
+            raise problem("conflict", f"order {charge.order} ({was or 'not reserved'}) cannot take {charge.kind}", stage="spend")
         orders[charge.order] = charge
     return orders
 

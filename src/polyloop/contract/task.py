@@ -7,17 +7,17 @@ moves are between phases. A terminal state is never reopened. Seed: S0.22, S1.36
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 from msgspec import UNSET, Struct, UnsetType
+from msgspec.structs import replace
 
 from .problem import Problem, problem
 
 Phase = Literal["waiting", "running", "unknown", "succeeded", "failed", "cancelled", "expired"]
 PHASES: Final[dict[str, Phase]] = {
     "INIT": "waiting", "PROCESSING": "running", "SUCCESS": "succeeded", "FAILED": "failed", "CANCELLED": "cancelled", "EXPIRED": "expired",
-    "queued": "waiting", "running": "running", "unknown": "unknown", "succeeded": "succeeded", "failed": "failed", "cancelled": "cancelled",
-    "expired": "expired",
+    "queued": "waiting", **{phase: phase for phase in get_args(Phase) if phase != "waiting"},
 }  # fmt: skip
 TERMINAL: Final = frozenset[Phase]({"succeeded", "failed", "cancelled", "expired"})
 #: `unknown` = the far side may or may not have taken it; it is settled by asking, never by submitting again.
@@ -63,10 +63,8 @@ class Ticket(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_f
 def ticket(task_id: str, kind: str, state: str, *, result: dict[str, Any] | None = None, error: Problem | None = None) -> Ticket:
     """Raises ValueError for an empty id."""
     complete = PHASES.get(state) == "succeeded" and result is not None
-    return Ticket(
-        task_id=task_id, kind=kind, state=state, complete=complete,
-        result=UNSET if result is None else result, error=UNSET if error is None else error,
-    )  # fmt: skip
+    made = Ticket(task_id=task_id, kind=kind, state=state, complete=complete, result=UNSET if result is None else result)
+    return made if error is None else replace(made, error=error)
 
 
 def move(state: str, to: str) -> str:
