@@ -11,23 +11,9 @@ from polyloop.kernel.records import Timings
 from polyloop.kernel.seams import Deferred, Outcome
 from polyloop.testing import said
 from tests.kernel.desk import LOOK, SUBMIT, TOOLS, WRITE, Desk, act, go, tool
+from tests.kernel.stuck import Stubborn, hang
 
 DONE = act("submit", summary="s")
-
-
-async def hang(_: object) -> None:
-    await asyncio.sleep(600)
-
-
-async def stubborn(_: object) -> Outcome:
-    """Does not stop when it is told to."""
-    end = asyncio.get_running_loop().time() + 0.6
-    while (left := end - asyncio.get_running_loop().time()) > 0:
-        try:
-            await asyncio.sleep(left)
-        except asyncio.CancelledError:
-            continue
-    return said("too late")
 
 
 def took(desk: Desk) -> float:
@@ -179,7 +165,7 @@ def test_a_tool_has_its_own_limit_and_the_run_goes_on(name: str, status: str) ->
 
 
 def test_a_tool_that_does_not_stop_is_left_behind_after_the_grace() -> None:
-    desk = Desk([act("write"), DONE], {"write": stubborn}, tools=(LOOK, tool("write", "write", timeout_s=0.05), SUBMIT), clock=SystemClock())
+    desk = Desk([act("write"), DONE], {"write": Stubborn()}, tools=(LOOK, tool("write", "write", timeout_s=0.05), SUBMIT), clock=SystemClock())
     assert took(desk) < 1
     (first, _) = [x for x in desk.shown() if x["kind"] == "action_result"]
     assert (first["status"], first["leaked"]) == ("unknown", True)
