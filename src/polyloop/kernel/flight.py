@@ -37,6 +37,8 @@ async def unbroken(work: Awaitable[T], on_cancel: Callable[[], None] = lambda: N
             if not task.cancelled():
                 cancelled = cancel
                 on_cancel()
+        except GeneratorExit:
+            raise  # the loop is gone, and the work with it
         except BaseException:
             break
     if cancelled is not None:
