@@ -2,12 +2,13 @@
 
 A frame body is a MessagePack array: the time of its first record, then one entry per record:
 
-    [kind, at - first at, fence, salt (bytes), body (bytes)]            a record
-    [kind, at - first at, fence, salt or "", nil, body_digest (bytes)]  an erased one
+    [kind, at - first at, fence, salt (bytes), body (bytes)]           a record
+    [kind, at - first at, fence, salt or "", [body_digest (bytes)]]    an erased one
 
-`seq` is first_seq + index and `prev` the hash before it, so neither is stored; nor are the hashes inside a frame: on reading they are all
-computed, and the last must be the one the row claims. A frame is written whole, so it is believed whole or not at all.
-Kinds of schema 1 are written as their number in `KINDS`, others as text; what a kind means is the kernel's business.
+in the one shortest encoding. `seq` is first_seq + index and `prev` the hash before it, so neither is stored; nor are the hashes inside
+a frame: on reading they are all computed, and the last must be the one the row claims. A frame is written whole, so it is
+believed whole or not at all. Kinds of schema 1 are written as their number in `KINDS`, others as text; what a kind means is the
+kernel's business.
 Seed: S2.27, S2.28.
 """
 
@@ -42,8 +43,7 @@ class _Entry(Struct, frozen=True, array_like=True, gc=False):
     after: int
     fence: int
     salt: bytes
-    body: bytes | None
-    digest: bytes = b""
+    body: bytes | tuple[bytes]
 
 
 class BadFrame(Exception):
@@ -76,10 +76,7 @@ def pack(records: Sequence[Sealed]) -> Frame:
             raise StoreError(f"the batch is not a chain at seq {r.seq}")
         seq, prev = seq + 1, r.hash
         kind, after = _NUMBERS.get(r.kind, r.kind), r.at - start
-        if r.body is None:
-            entries.append((kind, after, r.fence, unhex(r.salt), None, unhex(r.body_digest)))
-        else:
-            entries.append((kind, after, r.fence, unhex(r.salt), r.body))
+        entries.append((kind, after, r.fence, unhex(r.salt), (unhex(r.body_digest),) if r.body is None else r.body))
     return Frame(first.seq, seq - 1, unhex(first.prev), unhex(prev), _encode((start, entries)))
 
 
@@ -110,10 +107,13 @@ def verified(row: Stored, prev: str) -> list[Sealed]:
         raise BadFrame("the frame does not hold the records it claims")
     out: list[Sealed] = []
     for e in entries:
-        kind, at, fence, salt, text = _name(e.kind), start + e.after, e.fence, e.salt.hex(), e.body
-        digest = e.digest.hex() if text is None else digest_of(salt, text)
+        kind, at, fence, salt = _name(e.kind), start + e.after, e.fence, e.salt.hex()
+        if isinstance(e.body, bytes):
+            kept, digest = e.body, digest_of(salt, e.body)
+        else:
+            kept, digest = None, e.body[0].hex()
         own = chain_hash(prev, seq, kind, at, fence, digest)
-        out.append(Sealed(seq, kind, at, fence, salt, text, digest, prev, own))
+        out.append(Sealed(seq, kind, at, fence, salt, kept, digest, prev, own))
         seq, prev = seq + 1, own
     if prev != last_hash.hex():
         raise BadFrame("the records do not end with the hash the frame claims")
@@ -122,9 +122,12 @@ def verified(row: Stored, prev: str) -> list[Sealed]:
 
 def _read(body: bytes) -> tuple[int, list[_Entry]]:
     try:
-        return _decode(body)
+        read = _decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise BadFrame(f"the frame cannot be read ({error})") from error
+    if _encode(read) != body:
+        raise BadFrame("the frame is not written as frames are")
+    return read
 
 
 def _name(kind: int | str) -> str:

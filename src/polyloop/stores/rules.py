@@ -45,11 +45,11 @@ def check_fence(epoch: int, fence: int) -> None:
 
 
 def take(row: Control | None, old: Holder | None, new: Holder, floor: int, now: int, machine: Machine) -> Taken:
-    """What taking gives. `old` = the row of the present holder; `floor` = highest epoch of any deleted stream.
+    """What taking gives. `old` = the row of the present holder; `floor` = highest epoch of any deleted stream, where a first epoch starts.
 
     Allowed if nobody holds it, the lease is over, the holder is dead, or it is the same holder. Raises OwnedElsewhere.
     """
-    epoch = max(row.epoch if row else 0, floor) + 1
+    epoch = ((row.epoch if row else 0) or floor) + 1
     signal_no = row.signal_no if row else 0
     previous = row.holder if row else ""
     if old is None:
