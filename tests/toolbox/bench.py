@@ -16,7 +16,7 @@ from tests.toolbox import zoo
 ALL = Registry([
     zoo.shapes, zoo.plain, zoo.whoami, zoo.give, zoo.give_object, zoo.defer_undeclared, zoo.charge, zoo.throw, zoo.throw_async,
     zoo.throw_in_thread, zoo.die, zoo.die_reading, zoo.flood, zoo.chatter, zoo.hang, zoo.fork_and_return, zoo.where, zoo.read_stdin,
-    zoo.append, zoo.wait_for_stop, zoo.slow_write, zoo.wait_forever, zoo.async_probed, zoo.thread_probed,
+    zoo.append, zoo.wait_for_stop, zoo.slow_write, zoo.wait_forever, zoo.async_probed, zoo.thread_probed, zoo.garble,
 ])  # fmt: skip
 
 

@@ -75,6 +75,17 @@ def test_a_worker_that_dies_is_unknown_for_a_write_and_the_next_call_gets_a_fres
     run(body)
 
 
+@pytest.mark.parametrize("what", ["garbage", "\x00" * 7 + "\x02{}", "\x00" * 8])
+def test_a_worker_that_answers_nonsense_is_ended(what: str) -> None:
+    async def body(actions: ToolActions) -> None:
+        outcome = await actions.execute(action("garble", what=what))
+        assert (outcome.status, outcome.code) == ("unknown", "worker_died")  # type: ignore[union-attr]  # an outcome
+        assert actions.groups() == ()
+        assert text(await actions.execute(action("plain", text="fresh"))) == "fresh"
+
+    run(body)
+
+
 @pytest.mark.parametrize("tool", ["throw", "throw_async", "throw_in_thread"])
 def test_whatever_a_tool_raises_is_an_outcome(tool: str) -> None:
     """S2.22: also a cancellation nobody asked for, and exceptions that usually end a program."""
@@ -189,7 +200,7 @@ def test_S2_22_cancelling_kills_the_whole_tree_before_it_returns(tmp_path: Path,
         await appear(tmp_path, count)
         took = await cancelled(task)
         assert [pid for pid in pids(tmp_path) if alive(pid)] == []
-        assert took < 1.5
+        assert took < 2  # the grace of a run
         assert actions.groups() == ()
         assert text(await actions.execute(action("plain", text="fresh"))) == "fresh"
 

@@ -8,6 +8,7 @@ import dataclasses
 import datetime as dt
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -182,6 +183,16 @@ def hang(folder: str, tree: str = "none") -> None:
 def fork_and_return() -> str:
     os.fork()
     return "once"
+
+
+@tool(effect="write")
+def garble(what: str) -> None:
+    """Write into the protocol's own socket."""
+    for fd in range(3, 64):
+        try:
+            socket.socket(fileno=os.dup(fd)).sendall(what.encode())
+        except OSError:
+            continue
 
 
 @tool(effect="read")

@@ -84,6 +84,11 @@ def test_long_work_can_be_stopped() -> None:
         search("x", [("f", io.BufferedReader(io.BytesIO(b"a\n")))], 1, stop)  # type: ignore[list-item]  # as good as a file
 
 
+def test_a_file_that_cannot_be_opened_makes_a_search_incomplete() -> None:
+    hits = search("x", [("f", None)], 10, go_on)
+    assert (hits.complete, hits.truncated, hits.unreadable_files) == (False, False, 1)
+
+
 def test_hits_stay_under_the_size_of_an_answer() -> None:
     data = (b"x" * 10_000 + b"\n") * 5000
     hits = search("x", [("f", io.BufferedReader(io.BytesIO(data)))], 1000, go_on)  # type: ignore[list-item]  # as good as a file

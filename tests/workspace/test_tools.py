@@ -174,7 +174,7 @@ def test_a_cancelled_search_stops_soon_and_leaves_no_thread(tmp_path: Path) -> N
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert time.monotonic() - began < 0.5
+        assert time.monotonic() - began < 1
         assert over()
 
     run(tmp_path, body)

@@ -19,7 +19,7 @@ from typing import Any, Final, cast
 from ..files.threads import in_thread
 from ..kernel.records import Part, canonical
 from ..kernel.seams import Action, Deferred, Outcome, Settled, Unknown
-from .calls import Answer, Ask, Call, decode_answer
+from .calls import Answer, Ask, Call
 from .context import ToolContext
 from .outcomes import lost, raised, returned, settled, with_printed
 from .references import FunctionRef
@@ -116,7 +116,7 @@ class ToolActions:
         except OSError as why:  # no worker could be started: nothing has begun
             answer = Outcome("error", (Part(text=f"The tool could not be started: {why}"),), code="tool_unavailable")
         else:
-            answer = decode_answer(reply.body) if reply.body is not None else lost(spec, reply.ended)
+            answer = lost(spec, reply.ended) if reply.answer is None else reply.answer
             if isinstance(answer, Outcome):
                 answer = with_printed(answer, spec, reply.out if answer.status == "ok" else reply.out + reply.err)
         return answer

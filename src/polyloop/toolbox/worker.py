@@ -26,6 +26,8 @@ from typing import Any, Final, TypeVar
 
 from msgspec import Struct
 
+from .calls import Answer, decode_answer
+
 T = TypeVar("T")
 Group = tuple[int, int]
 
@@ -50,9 +52,9 @@ class Home(Struct, frozen=True):
 
 
 class Reply(Struct, frozen=True):
-    """What came of a call. `body` None = the process ended in the middle of it, and `ended` says how."""
+    """What came of a call. `answer` None = the process ended in the middle of it, and `ended` says how."""
 
-    body: bytes | None
+    answer: Answer | None
     out: str = ""
     err: str = ""
     ended: str = ""
@@ -156,16 +158,16 @@ class Worker:
         folder = [self.home.folder] if self.home.folder else []
         try:
             async with asyncio.timeout(START_S):
-                reply = await self.exchange(json.dumps({"path": [*folder, *sys.path]}).encode(), 64)
+                body = await self.exchange(json.dumps({"path": [*folder, *sys.path]}).encode(), 64)
         except _NotSent:
-            reply = Reply(None)
-        if reply.body is None:
-            raise OSError(f"a worker process did not come up: {reply.err.strip()[-500:]}")
-        pid = int(reply.body)
+            body = None
+        if body is None:
+            raise OSError(f"a worker process did not come up: {self.printed()[1].strip()[-500:]}")
+        pid = int(body)
         self.group = (pid, started(pid) or 0)
 
-    async def exchange(self, message: bytes, most: int) -> Reply:
-        """One call, one reply of at most `most` bytes. Raises _NotSent only if the call cannot have begun."""
+    async def exchange(self, message: bytes, most: int) -> bytes | None:
+        """One call, one answer of at most `most` bytes; None if it ended instead. Raises _NotSent only if the call cannot have begun."""
         loop, channel = asyncio.get_running_loop(), self._spawned.channel
         try:
             await loop.sock_sendall(channel, _HEADER.pack(len(message)) + message)
@@ -173,8 +175,11 @@ class Worker:
             raise _NotSent from gone
         header = await self._read(_HEADER.size)
         size = _HEADER.unpack(header)[0] if header else most + 1
-        body = await self._read(size) if size <= most else None
-        return Reply(body, self._out.take(), self._err.take())
+        return await self._read(size) if size <= most else None
+
+    def printed(self) -> tuple[str, str]:
+        """The end of what was printed since the last time, to stdout and to stderr."""
+        return self._out.take(), self._err.take()
 
     async def _read(self, size: int) -> bytes | None:
         data = bytearray()
@@ -230,6 +235,7 @@ class WorkerPool:
         self._starter = ThreadPoolExecutor(1, "polyloop-workers")
         self._workers: list[Worker] = []
         self._idle: list[Worker] = []
+        self._starting = 0
 
     def groups(self) -> tuple[Group, ...]:
         """(pgid, start time in clock ticks since boot) of every living worker."""
@@ -244,18 +250,19 @@ class WorkerPool:
             while True:
                 worker = await self._take(home)
                 try:
-                    reply = await worker.exchange(message, most)
+                    answer = _decoded(await worker.exchange(message, most))
                 except _NotSent:
                     await self._end(worker)
                     continue
                 except BaseException:
                     await undisturbed(self._end(worker))
                     raise
-                if reply.body is not None:
+                out, err = worker.printed()
+                if answer is not None:
                     self._idle.append(worker)
-                    return reply
+                    return Reply(answer, out, err)
                 await undisturbed(self._end(worker))
-                return Reply(None, reply.out, reply.err, worker.ended)
+                return Reply(None, out, err, worker.ended)
 
     async def aclose(self) -> None:
         """End all workers; calls in flight see theirs die. Nothing is left running."""
@@ -270,8 +277,9 @@ class WorkerPool:
             if worker.home == home:
                 self._idle.remove(worker)
                 return worker
-        while self._idle and len(self._workers) >= self._size:
+        while self._idle and len(self._workers) + self._starting >= self._size:
             await undisturbed(self._end(self._idle.pop(0)))
+        self._starting += 1
         spawning = asyncio.ensure_future(self._spawned(home))
         try:
             worker = await asyncio.shield(spawning)
@@ -283,9 +291,11 @@ class WorkerPool:
         return worker
 
     async def _spawned(self, home: Home) -> Worker:
-        spawned = await asyncio.get_running_loop().run_in_executor(self._starter, _spawn, home)
-        worker = Worker(home, spawned)
-        self._workers.append(worker)
+        try:
+            worker = Worker(home, await asyncio.get_running_loop().run_in_executor(self._starter, _spawn, home))
+            self._workers.append(worker)
+        finally:
+            self._starting -= 1
         return worker
 
     async def _discard(self, spawning: asyncio.Future[Worker]) -> None:
@@ -303,6 +313,14 @@ class WorkerPool:
     async def _announce(self) -> None:
         if self._on_groups_changed is not None:
             await self._on_groups_changed()
+
+
+def _decoded(body: bytes | None) -> Answer | None:
+    """None also for what is no answer: whoever wrote it is not to be trusted with another call."""
+    try:
+        return None if body is None else decode_answer(body)
+    except (ValueError, TypeError, KeyError):
+        return None
 
 
 def started(pid: int) -> int | None:

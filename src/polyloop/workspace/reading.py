@@ -45,13 +45,17 @@ class Hit(Struct, frozen=True):
 
 
 class Hits(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """What a search found. `complete` = every text file in scope was searched to its end. `binary_files` were not."""
+    """What a search found. `complete` = every text file in scope was searched to its end. `binary_files` are no text;
+
+    `unreadable_files` could not be opened, so the search is not complete.
+    """
 
     hits: tuple[Hit, ...]
     complete: bool
     truncated: bool
     files: int
     binary_files: int = 0
+    unreadable_files: int = 0
     stop_reason: str | None = None
 
 
@@ -117,14 +121,17 @@ def _fitting(text: str) -> str:
     return text
 
 
-def search(pattern: str, files: Iterable[tuple[str, BinaryIO]], limit: int, stop: Stop) -> Hits:
+def search(pattern: str, files: Iterable[tuple[str, BinaryIO | None]], limit: int, stop: Stop) -> Hits:
     """Lines matching a regular expression of linear time. Raises ProblemError (validation) for a bad pattern."""
     matcher = _compiled(pattern)
     # Finds where a line may match, in a whole block at once; what it finds is looked at again, line by line.
     finder = _compiled("(?m)" + pattern if _LINEWISE.search(pattern) is None else "")
     hits: list[Hit] = []
-    searched, binary, room = 0, 0, limits.ANSWER_BYTES
+    searched, binary, unreadable, room = 0, 0, 0, limits.ANSWER_BYTES
     for path, file in files:
+        if file is None:
+            unreadable += 1
+            continue
         with file:
             if _is_binary(file):
                 binary += 1
@@ -135,9 +142,9 @@ def search(pattern: str, files: Iterable[tuple[str, BinaryIO]], limit: int, stop
                 room -= json_bytes(hit.text) + json_bytes(path) + 30
                 stopped = "limit" if len(hits) == limit else "size" if room < 0 and hits else ""
                 if stopped:
-                    return Hits(tuple(hits), complete=False, truncated=True, files=searched, binary_files=binary, stop_reason=stopped)
+                    return Hits(tuple(hits), False, True, searched, binary, unreadable, stopped)  # noqa: FBT003  # by its fields
                 hits.append(hit)
-    return Hits(tuple(hits), complete=True, truncated=False, files=searched, binary_files=binary)
+    return Hits(tuple(hits), not unreadable, False, searched, binary, unreadable)  # noqa: FBT003  # by its fields
 
 
 def _is_binary(file: BinaryIO) -> bool:

@@ -217,15 +217,20 @@ class Workspace:
         except FileProblem as p:
             raise ProblemError(Problem(p.kind, p.message, operation="workspace", execution_started=p.started, details=p.details)) from p
 
-    def _opened(self, root: Root, under: str) -> Iterator[tuple[str, BinaryIO]]:
+    def _opened(self, root: Root, under: str) -> Iterator[tuple[str, BinaryIO | None]]:
         there = root.stat(under) if under else None
         if there is not None and there.kind == "file":
             yield under, root.open(under)
             return
         for entry in _visible(root.walk(under)):
             if entry.kind == "file":
-                with contextlib.suppress(FileProblem):  # gone or replaced since the folder was read
-                    yield entry.path, root.open(entry.path)
+                try:
+                    file = root.open(entry.path)
+                except FileProblem as problem:
+                    file = None
+                    if problem.kind == "not_found":  # gone since the folder was read
+                        continue
+                yield entry.path, file
 
 
 def _visible(entries: Iterator[Entry]) -> Iterator[Entry]:
