@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from polyloop.kernel import run
 from polyloop.kernel.objects import Waiting
-from polyloop.kernel.seams import Deferred, NotStarted, Outcome, Pending, Unknown
+from polyloop.kernel.seams import CorruptStore, Deferred, NotStarted, Outcome, OwnedElsewhere, Pending, Unknown
 from polyloop.testing import said
-from tests.kernel.desk import Desk, act
+from tests.kernel.desk import STREAM, Desk, act, go
 
 DONE = act("submit", summary="s")
 UNTIL = 1_700_000_100_000
@@ -312,3 +313,43 @@ def test_a_crash_after_the_resolution_is_durable_asks_before_it_dispatches(word:
     assert crashed.actions.calls("write") == dispatches
     assert [(a.approved, a.token) for a in crashed.actions.done if a.tool == "write"] == [(True, "t")] * dispatches
     crashed.check()
+
+
+# --- abandoned -----------------------------------------------------------------------------------------------------
+
+
+def abandoned(desk: Desk):
+    return go(run.abandon(STREAM, desk.seams("h9"), lambda *_: None, "an operator"))
+
+
+def test_an_abandoned_run_gets_its_end_and_nothing_else() -> None:
+    """Whatever it waited for, nothing is asked, withdrawn or dispatched; the end says who."""
+    for desk in (waiting("task", dispatched=True), waiting()):
+        before = list(desk.log.records)
+        ended = abandoned(desk)
+        assert (ended.state, ended.reason, ended.error) == ("ended", "abandoned", {"by": "an operator"})
+        assert desk.log.records[: len(before)] == before
+        assert desk.log.kinds[len(before) :] == ["resume_started", "run_ended"]
+        assert (desk.actions.calls("write"), desk.resume().reason) == (1, "abandoned")
+        desk.check()
+
+
+def test_an_ended_run_cannot_be_abandoned_and_a_living_one_is_not_there_to_be() -> None:
+    desk = Desk([DONE])
+    desk.start()
+    assert abandoned(desk).reason == "completed"
+    with pytest.raises(run.NoSuchRun):
+        abandoned(Desk([]))
+    held = waiting()
+    held.log.holder = "another"
+    with pytest.raises(OwnedElsewhere):
+        abandoned(held)
+
+
+def test_a_run_whose_texts_are_gone_can_still_be_abandoned() -> None:
+    desk = Desk([act("write", long="x" * 3000)], {"write": Deferred("t", "approval")})
+    desk.start()
+    desk.log.texts.clear()
+    with pytest.raises(CorruptStore):
+        desk.resume()
+    assert abandoned(desk).reason == "abandoned"

@@ -79,8 +79,7 @@ class Driver:
         self.failure: StoreError | None = None
         self.cancel: r.CancelRequested | None = None
         self.suspended = False
-        #: The run was left waiting, and let go.
-        self.rested = False
+        self.rested = False  # left waiting, and let go
         self.result: Json = None
         #: State and head as the log has them: what is told of a run that stops, and what a visit without news goes back to.
         self.durable: tuple[State, str] = (self.state, self.prev)

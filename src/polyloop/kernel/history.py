@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import overload
+from typing import Final, overload
 
 import msgspec
 from msgspec import Struct
@@ -11,6 +11,8 @@ from msgspec.structs import replace
 
 from . import records as r
 from .records import Text, canonical
+
+UNKNOWN_NOTE: Final = "It may or may not have happened. Read back before doing it again."
 
 
 class HistoryItem(Struct, frozen=True, omit_defaults=True):
@@ -58,6 +60,16 @@ class History(Sequence[HistoryItem]):
         return isinstance(other, History) and list(self) == list(other)
 
     __hash__ = None  # type: ignore[assignment]  # a growing list has no hash
+
+
+def told(step: r.Step, result: r.ActionResult | None) -> tuple[r.Part, ...]:
+    """What the model is told about a settled decision: a first line with the outcome, then the observation."""
+    observation = result.observation if result else ()
+    if step.rejection is not None:
+        return (r.Part(text=f"[rejected: {step.rejection.code}] {step.rejection.message}\n"), *observation)
+    head = f"[{step.tool}: {step.outcome}]" if step.tool else f"[{step.outcome}]"
+    note = f" {UNKNOWN_NOTE}" if step.outcome == "unknown" else ""
+    return (r.Part(text=f"{head}{note}\n"), *observation)
 
 
 def carried_text(earlier: str, history: History, look: Callable[[Text], str]) -> str:

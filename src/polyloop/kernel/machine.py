@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from . import records as r
-from .history import History, HistoryItem
+from .history import History, HistoryItem, told
 from .objects import Counters, Json, ToolSnapshot
 from .records import Record, Text, canonical, sha256
 from .seams import Decided
@@ -294,25 +294,13 @@ def _extend(s: State) -> State:
     for step in sorted(s.steps, key=lambda x: x.call):
         call = s.call(step.call)
         native = reply.tool_calls[step.call].id if step.call < len(reply.tool_calls) else ""
-        items.append(HistoryItem("tool" if native else "user", told(step, call), call_id=native))
+        result = call.result if call else None
+        items.append(HistoryItem("tool" if native else "user", told(step, result), call_id=native))
     history, digest = s.history, s.digest
     for item in items:
         history = history.add(item)
         digest = sha256(digest.encode() + canonical(item))
     return replace(s, history=history, digest=digest)
-
-
-def told(step: r.Step, call: Call | None) -> tuple[r.Part, ...]:
-    """What the model is told about a settled decision: a first line with the outcome, then the observation."""
-    observation = call.result.observation if call and call.result else ()
-    if step.rejection is not None:
-        return (r.Part(text=f"[rejected: {step.rejection.code}] {step.rejection.message}\n"), *observation)
-    head = f"[{step.tool}: {step.outcome}]" if step.tool else f"[{step.outcome}]"
-    note = f" {UNKNOWN_NOTE}" if step.outcome == "unknown" else ""
-    return (r.Part(text=f"{head}{note}\n"), *observation)
-
-
-UNKNOWN_NOTE: Final = "It may or may not have happened. Read back before doing it again."
 
 
 def _resume_started(s: State, at: int, rec: r.ResumeStarted) -> State:
@@ -341,7 +329,10 @@ def _tail_repaired(s: State, at: int, rec: r.TailRepaired) -> State:
 def _drift_accepted(s: State, at: int, rec: r.DriftAccepted) -> State:
     from .snapshot import accept  # the snapshot knows records; fold is the only user of accept
 
-    return replace(s, start=accept(cast(r.RunStarted, s.start), rec.fields))
+    try:
+        return replace(s, start=accept(cast(r.RunStarted, s.start), rec.fields))
+    except (KeyError, ValueError) as wrong:
+        raise IllegalRecord(f"drift_accepted at {s.seq}: {wrong}") from wrong
 
 
 def _same(s: State, at: int, rec: Record) -> State:

@@ -15,10 +15,10 @@ from . import records as r
 from . import view
 from .driver import Driver, Seams
 from .flight import unbroken
-from .machine import IllegalRecord, State, fold, texts_of
+from .machine import State, fold, texts_of
 from .objects import Json, Request, RunResult
 from .records import BlobRef, Record, Sealed, bytes_text
-from .seams import Conflict, CorruptStore, Damage, Loaded, StaleFence, StoreError, Stream, Taken
+from .seams import Conflict, CorruptStore, Damage, Loaded, NewerSchema, StaleFence, StoreError, Stream, Taken
 from .snapshot import acceptable, differences, snapshot
 
 T = TypeVar("T")
@@ -56,11 +56,13 @@ class Past:
         for s in self.sealed:
             if s.body is None:
                 raise CorruptStore(f"record {s.seq} was erased; the run can be read but not continued", s.seq)
-            record = r.decode(s.kind, s.body)
             try:
+                record = r.decode(s.kind, s.body)
                 self.state = fold(self.state, s.seq, s.at, record)
-            except IllegalRecord as illegal:
-                raise CorruptStore(f"record {s.seq} cannot stand there: {illegal}", s.seq) from illegal
+            except r.UnknownKind as unknown:
+                raise NewerSchema(f"record {s.seq} is of a kind this version does not know: {unknown}") from unknown
+            except ValueError as wrong:
+                raise CorruptStore(f"record {s.seq} cannot stand there: {wrong}", s.seq) from wrong
             self.records.append(record)
 
     @property
@@ -170,6 +172,8 @@ async def _arrive(driver: Driver, offered: r.RunStarted | None, kill: Killer, ac
     kill((await _take(driver)).kill)
     past = await _load(driver)
     if past.state.ended is None:
+        if any(digest not in driver.texts for digest in past.digests()):
+            raise CorruptStore("texts of this run were erased; it can be read but not continued")
         fields, refused = _fields(past, offered, accepted)
         if refused:
             await _refuse(driver, past, refused, refusing=refusing)
@@ -189,12 +193,19 @@ async def abandon(stream: Stream, seams: Seams, kill: Killer, by: str) -> RunRes
     head = await seams.log.head(stream)
     if head is None or not head.seq:
         raise NoSuchRun(stream.run)
-    past = await _held(driver, _arrive(driver, None, kill, (), refusing=True))
-    if past.state.ended is None:
-        driver.emit(r.RunEnded("abandoned", driver.state.counters, error={"by": by}))
-        await _held(driver, driver.flush())
+    past = await _held(driver, _closed(driver, kill, by))
     await unbroken(_release(driver))
     return _result(driver, past.result(driver.look))
+
+
+async def _closed(driver: Driver, kill: Killer, by: str) -> Past:
+    kill((await _take(driver)).kill)
+    past = await _load(driver)
+    if past.state.ended is None:
+        await _begin(driver, past, [])
+        driver.emit(r.RunEnded("abandoned", driver.state.counters, error={"by": by}))
+        await driver.flush()
+    return past
 
 
 def _ended(driver: Driver, past: Past, offered: r.RunStarted | None, accepted: Sequence[str], *, refusing: bool) -> RunResult:

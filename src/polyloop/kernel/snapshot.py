@@ -176,11 +176,12 @@ def acceptable(path: str) -> bool:
 
 
 def accept(start: RunStarted, fields: Sequence[dict[str, Json]]) -> RunStarted:
-    """The snapshot with the accepted differences taken over; later resumes compare against this."""
+    """The snapshot with the accepted differences taken over; later resumes compare against this. Raises ValueError, KeyError."""
     tools = {t.name: t for t in start.tools}
     for field in fields:
-        _, _, rest = str(field["path"]).partition(".")
-        name, _, leaf = rest.rpartition(".")
-        if acceptable(str(field["path"])) and name in tools:
-            tools[name] = replace(tools[name], **{leaf: field["offered"]})
+        path = str(field["path"])
+        if not acceptable(path):
+            raise ValueError(f"{path} is not for a person to accept")
+        name, _, leaf = path.partition(".")[2].rpartition(".")
+        tools[name] = msgspec.convert({**msgspec.structs.asdict(tools[name]), leaf: field["offered"]}, ToolSnapshot)
     return replace(start, tools=tuple(tools[t.name] for t in start.tools))

@@ -92,7 +92,8 @@ def _blobs(s: Sealed, record: Record, blobs: Mapping[str, bytes]) -> tuple[Findi
 
 
 def _legal(state: State, s: Sealed, record: Record) -> tuple[State, Finding | None]:
-    if isinstance(record, r.Step) and account(state, record.rejection, valid=record.valid) != record.counters:
+    forged = isinstance(record, r.Step) and account(state, record.rejection, valid=record.valid) != record.counters
+    if forged or (isinstance(record, r.RunEnded) and record.counters != state.counters):
         return state, Finding("counters", s.seq, "the counters do not follow from the record")
     try:
         return fold(state, s.seq, s.at, record), None

@@ -22,7 +22,9 @@ texts = st.lists(st.sampled_from(SNIPPETS), max_size=4).map("".join) | st.text(m
 RECALLED: Json = {"reflection": "a", "action": {"tool": "rm", "args": {"path": "b"}}}
 optional = st.none() | st.integers() | st.just(10**23)
 thoughts = texts | st.just(RECALLED) | st.just({"last": RECALLED}) | st.lists(texts | st.integers(0, 9), max_size=3)
-rows = st.lists(texts | st.integers(-9, 99) | st.floats(allow_nan=False, allow_infinity=False) | st.booleans() | st.none() | st.just(RECALLED), max_size=4)
+rows = st.lists(
+    texts | st.integers(-9, 99) | st.floats(allow_nan=False, allow_infinity=False) | st.booleans() | st.none() | st.just(RECALLED), max_size=4
+)
 numbers = st.integers(-99, 99) | st.floats(allow_nan=False, allow_infinity=False)
 actions = st.one_of(
     st.tuples(st.just("read_file"), st.fixed_dictionaries({"path": texts}, optional={"limit": optional, "follow": st.none() | st.booleans()})),
@@ -34,12 +36,12 @@ actions = st.one_of(
     st.tuples(st.just("move"), st.fixed_dictionaries({"x": numbers, "y": numbers})),
 )
 
-WRAPS = {  # before, after, repairs; what a model says first may hold drafts, which are never run
+WRAPS = {  # before, after, repairs; what a model says first may hold drafts. (One with reasons of its own, in prose, would be a reply.)
     "bare": ("", "", ""),
     "fence": ("```json\n", "\n```", "fence"),
     "prose": ("好的 {tool} 看 [1]:\n", '\nok "done"', "prose"),
     "think": ('<think>maybe {"reflection":1,"action":{"tool":"rm","args":{}}} or "x</think>\n', "", "think"),
-    "prompted": ('hm {"reflection":1,"action":{"tool":"rm","args":{}}} no</think>', "", "think"),
+    "prompted": ('hm {"action":{"tool":"rm","args":{}}} no</think>', "", "think"),
     "wrapper": ("<tool_call>\n", "\n</tool_call>", "wrapper"),
     "fence+prose": ("Plan:\n```json\n", "\n```\nbye", "fence prose"),
     "bom": ("\ufeff", "\u200b", "bom"),

@@ -11,15 +11,12 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from polyloop.kernel.json_text import LADDER
 from polyloop.kernel.seams import Act, Reject
-from tests.kernel.json_text.narrow import TABLE, action, judge, output_of, reply
+from tests.kernel.json_text.narrow import TABLE, Narrow, action, judge, output_of, reply
 from tests.kernel.json_text.spoken import SNIPPETS, WRAPS, Spoken, same, spoken
 
 SOAK = bool(os.environ.get("POLYLOOP_SOAK"))
-CODES = {
-    "not_json", "no_action", "multiple_actions", "truncated", "duplicate_keys", "bad_escape", "too_large", "args_missing", "args_invalid", "unknown_tool",
-}  # fmt: skip
+CODES = set("not_json no_action multiple_actions truncated duplicate_keys bad_escape too_large args_missing args_invalid unknown_tool".split())
 SHAPES = {"args_text", "flattened", "alias"}
 CUTS = {"bom", "think", "fence", "prose", "wrapper", "duplicate"}
 
@@ -91,7 +88,7 @@ def verdict(value) -> str:
     return "args_invalid" if TABLE.problems(act["tool"], args) else "flattened" if flat else "run"
 
 
-@times(1000)
+@times(500)
 @given(json_values | protocol, st.sampled_from([{}, {"indent": 1}, {"ensure_ascii": False}]))
 def test_strict_json_is_judged_as_it_is(value, style):
     decision = judge(text := json.dumps(value, **style))
@@ -126,11 +123,11 @@ def own_word(act: Act, text: str, at: int, put: str) -> bool:
     return isinstance(escaped, Act) and same([escaped.tool, escaped.args], [act.tool, act.args]) and set(escaped.repairs) <= CUTS
 
 
-@times(60)
+@times(25)
 @given(spoken(), st.randoms(use_true_random=False))
 def test_one_damaged_character_runs_the_original_or_nothing(said: Spoken, rng: random.Random):
     ways = damages(said.text)
-    for a, b, put in rng.sample(ways, min(len(ways), 1500)):
+    for a, b, put in rng.sample(ways, min(len(ways), 1200)):
         text = said.text[:a] + put + said.text[b:]
         act = judge(text)
         if isinstance(act, Act) and not same([act.tool, act.args], [said.tool, said.args]):
@@ -138,11 +135,10 @@ def test_one_damaged_character_runs_the_original_or_nothing(said: Spoken, rng: r
 
 
 def test_the_one_loss_that_is_not_seen():
-    """A read whose list mixes texts and numbers, and whose last member was a single digit."""
-    before, after = (reply("write_rows", {"rows": rows}) for rows in (["a", 5], ["a"]))
-    lost = before.replace("5", ",")[::-1].replace(" ,", "", 1)[::-1]
-    assert json.loads(after)
-    assert isinstance(judge(lost), Reject)  # never for a write
+    """Of a read alone: a list that mixes texts and numbers, whose last member was a single digit. Lists of numbers are safe."""
+    pick = Narrow({"pick": {"ids": "array of string or integer"}}, {})
+    assert action(reply("pick", {"ids": ["a", 5]}).replace("5", ""), pick).args == {"ids": ["a"]}
+    assert isinstance(judge(reply("pick", {"ids": [4, 5]}).replace("5", ""), pick), Reject)
 
 
 # --- shapes and rungs together -----------------------------------------------------------------------------------
@@ -167,13 +163,13 @@ def shaped(said: Spoken, shape: str) -> str:
     return json.dumps(value, ensure_ascii=False, indent=1)
 
 
-RUNGS = {
-    "comment": lambda text: text.replace("\n", " // it's\n", 1),
-    "fullwidth": lambda text: outside(text, lambda token: token.replace(":", "：")),
-    "python_literal": lambda text: outside(text, str).replace('"reflection": ', '"seen": [True, False, None],\n "reflection": ', 1),
-    "raw_control": lambda text: text.replace('"reflection"', '"tab": "\t",\n "reflection"', 1),
+RUNGS = {  # in the order they are put on
+    "python_literal": lambda text: text.replace("{", '{"seen": [True, False, None],', 1),
+    "raw_control": lambda text: text.replace("{", '{"tab": "\t",', 1),
     "bom": lambda text: text.replace("{", "{\ufeff", 1),
-    "trailing_comma": lambda text: text[: text.rindex("}")].rstrip() + ",\n}",
+    "fullwidth": lambda text: outside(text, lambda token: token.replace(":", "：").replace(",", "，")),
+    "comment": lambda text: text.replace("\n", " // it's\n", 1),
+    "trailing_comma": lambda text: text[: text.rindex("}")] + ",\n}",
 }
 
 
@@ -181,8 +177,8 @@ RUNGS = {
 @given(spoken(("bare",)), st.sampled_from(["", *sorted(SHAPES)]), st.sets(st.sampled_from(sorted(RUNGS))), st.sampled_from(sorted(WRAPS)))
 def test_every_mixture_of_rungs_runs_the_original_or_nothing(said: Spoken, shape: str, rungs: set[str], wrap: str):
     written = shaped(said, shape)
-    for rung in sorted(rungs, key=LADDER.index):
-        written = RUNGS[rung](written)
+    for rung, put_on in RUNGS.items():
+        written = put_on(written) if rung in rungs else written
     before, after, cut = WRAPS[wrap]
     decision = judge(text := before + written + after)
     if "trailing_comma" in rungs and TABLE.specs[said.tool].effect != "read":

@@ -47,7 +47,7 @@ RUN = [  # text, repairs, args of read_file, raw_output (None = the clean span o
     ("full-width trailing comma", CLEAN[:-1] + "，}", "trailing_comma", CLEAN[:-1] + " }"),
     ("trailing comma behind a literal", acting('{"tool":"read_file","args":{"path":"a.md","limit":null,},}'), "trailing_comma", ...),
     ("half full-width", CLEAN.replace(",", "，").replace(": ", "："), "fullwidth", CLEAN.replace(": ", ":")),
-    ("curly strings with escapes", CLEAN.replace('"r"', "“\\\\ \\\" \\u201d ：，”"), "fullwidth", CLEAN.replace('"r"', '"\\\\ \\" \\u201d ：，"')),
+    ("curly strings with escapes", CLEAN.replace('"r"', '“\\\\ \\" \\u201d ：，”'), "fullwidth", CLEAN.replace('"r"', '"\\\\ \\" \\u201d ：，"')),
     ("literals", CLEAN.replace('"r"', "[True, False, None]"), "python_literal", CLEAN.replace('"r"', "[true, false, null]")),
     ("raw control behind an escaped backslash", CLEAN.replace('"r"', '"\\\\\n"'), "raw_control", CLEAN.replace('"r"', '"\\\\\\n"')),
     ("reflect", CLEAN.replace("reflection", "reflect"), "alias", ...),
@@ -113,7 +113,7 @@ REFUSED = [
     ("comment with a quote", CLEAN.replace('"plan"', '// "force": 1\n"plan"'), "not_json"),
     ("block comment with a quote", CLEAN.replace('"plan"', '/* " */"plan"'), "not_json"),
     ("curly string that never ends", '{"reflection":“r', "truncated"),
-    ("quote inside a curly string", CLEAN.replace('"r"', "“他说\"好\"”"), "not_json"),
+    ("quote inside a curly string", CLEAN.replace('"r"', '“他说"好"”'), "not_json"),
     ("curly inside a curly string", CLEAN.replace('"r"', "“他说“好”了”"), "not_json"),
     ("string ended by the other quote", CLEAN.replace('"r"', '"r”'), "truncated"),
     ("escaped newline", CLEAN.replace('"r"', '"\\\n"'), "bad_escape"),
@@ -135,7 +135,7 @@ REFUSED = [
     ("beyond a float", reply("move", {}).replace("{}", '{"x":1e999}'), "not_json"),
     ("beyond a float, in a list with an action", f"[1e999, {CLEAN}]", "not_json"),
     ("twice in the arguments", reply("read_file", {}).replace("{}", '{"path":"a","\\u0070ath":"b"}'), "duplicate_keys"),
-    ("twice, fenced", f"```\n{CLEAN[:-1]}, \"plan\":1}}\n```", "duplicate_keys"),
+    ("twice, fenced", f'```\n{CLEAN[:-1]}, "plan":1}}\n```', "duplicate_keys"),
     ("twice, with a lone surrogate", '{"a":"\\ud800","b":1,"b":2}', "duplicate_keys"),
     ("a number too long", CLEAN.replace('"r"', "1" * 5000), "too_large"),
     ("deep, and damaged", CLEAN.replace('"r"', "[" * 64 + "]" * 64) + ".", "too_large"),
@@ -238,7 +238,10 @@ PARTS = [
     "{", "[", '"', "\\", "//", "/*", "<think>", "</think>", "{}", "{{}}", '{"":0}', "“", "[{", "```", "\0", "\ufeff", " ", "<json>", "\n",
     '{"a":"\\', "{x}", ",", "{,", "'",
 ]  # fmt: skip
-INNER = ['"",', "1,", "[],", "{},", ",", "/", "/* */", "//\n", "/**/,", "True ", "，", "：", "“a”", '"\n"', '"\\', "\ufeff", "\ufeff,", "/*,", "“", "[1,],", "T", " "]
+INNER = [
+    '"",', "1,", "[],", "{},", ",", "/", "/* */", "//\n", "/**/,", "True ", "，", "：", "“a”", '"\n"', '"\\', "\ufeff", "\ufeff,", "/*,", "“", "[1,],",
+    "T", " ",
+]  # fmt: skip
 
 
 def filled(part: str, before: str = "", after: str = "") -> str:
