@@ -6,6 +6,7 @@ python checker.py FILE -> prints the head hash and the number of records; exits 
 import hashlib
 import json
 import sys
+from pathlib import Path
 
 
 def sha(text: str) -> str:
@@ -13,7 +14,7 @@ def sha(text: str) -> str:
 
 
 prev, count = "0" * 64, 0
-with open(sys.argv[1], encoding="utf-8") as file:
+with Path(sys.argv[1]).open(encoding="utf-8") as file:
     for line in file:
         r = json.loads(line)
         wrong = r["seq"] != count or r["prev"] != prev

@@ -54,7 +54,9 @@ class Desk:
 
     folder: Path
 
-    def request(self, name: str = "r.toml", *, script: list[dict[str, Any]] | None = None, head: str = "", budget: str | None = None, tail: str = "") -> str:
+    def request(
+        self, name: str = "r.toml", *, script: list[dict[str, Any]] | None = None, head: str = "", budget: str | None = None, tail: str = ""
+    ) -> str:
         lines = script if script is not None else [act("look", n=1), act("submit", summary="done")]
         (self.folder / f"{name}.jsonl").write_text("".join(json.dumps(x) + "\n" for x in lines))
         steps = "max_valid_steps = 20\nmax_iterations = 40" if budget is None else budget

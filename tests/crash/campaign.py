@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import json
 import os
 import random
@@ -126,7 +127,7 @@ def arm(point: str, number: int) -> None:
             emit(self, record)
             count(KIND_OF[type(record)])
 
-        driver_module.Driver.emit = emitting  # type: ignore[method-assign]
+        driver_module.Driver.emit = emitting  # type: ignore[method-assign]  # the switch this campaign is about
     elif where == "append":
         append = SqliteLog.append
 
@@ -135,7 +136,7 @@ def arm(point: str, number: int) -> None:
             count(records[-1].kind)
             return told
 
-        SqliteLog.append = appending  # type: ignore[method-assign]
+        SqliteLog.append = appending  # type: ignore[method-assign]  # the switch this campaign is about
 
 
 def child(folder: Path, point: str, number: int) -> None:
@@ -165,10 +166,8 @@ def attempt(folder: Path, point: str, number: int, kill_after_s: float) -> int:
         os._exit(0)
     if kill_after_s:
         time.sleep(kill_after_s)
-        try:
+        with contextlib.suppress(ProcessLookupError):  # it was quicker
             os.kill(pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
     _, status = os.waitpid(pid, 0)
     return os.waitstatus_to_exitcode(status)
 

@@ -255,14 +255,19 @@ class Runs:
                 loaded = await self.log.load(stream)
                 blobs = await self.log.blobs(stream, list(dict.fromkeys(digests_of(loaded.records))))
             except k.CorruptStore as e:
-                return Verdict(0, False, r.ZERO_HASH, 0, Finding("corrupt_store", e.seq, str(e)))
+                return _unread(0, r.ZERO_HASH, Finding("corrupt_store", e.seq, str(e)))
         if loaded.torn is not None:
-            return Verdict(len(loaded.records), False, _head(loaded), 0, Finding("torn", loaded.torn.first_seq, loaded.torn.reason))
+            return _unread(len(loaded.records), _head(loaded), Finding("torn", loaded.torn.first_seq, loaded.torn.reason))
         return verify(loaded.records, blobs, head)
 
 
 def _folded(sealed: Sequence[k.Sealed]) -> State:
     return kernel.Past(k.Loaded(tuple(sealed))).state
+
+
+def _unread(records: int, head: str, finding: Finding) -> Verdict:
+    """The verdict on a log that cannot be read to its end."""
+    return Verdict(records, ended=False, head_hash=head, erased=0, problem=finding)
 
 
 def _head(loaded: k.Loaded) -> str:

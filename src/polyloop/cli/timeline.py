@@ -29,7 +29,7 @@ def print_timeline(place: Place, result: RunResult, records: list[dict[str, Any]
             iterations=c.iterations,
             max_iterations=budget["max_iterations"],
             rejections=c.rejections_total,
-        )  # fmt: skip
+        )
     )
     lines += [row for record in records if (row := _row(record))]
     detail = say(f"wait.{result.waiting.kind}", place.lang) if result.waiting else result.detail

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Final, cast
 
-from .json_text import CUT_SHORT, listed, strict
 from .json_repair import Refused
+from .json_text import CUT_SHORT, listed, strict
 from .objects import Json
 from .records import ToolCall, canonical, sha256, text_bytes
 from .seams import Act, Decided, Finish, Reject, Reply, Tools

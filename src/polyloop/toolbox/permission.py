@@ -32,5 +32,5 @@ class Permitted:
         prompt: Json = {"tool": action.tool, "args": action.args, "effect": spec.effect}
         return Deferred(f"ap_{action.key}", "approval", prompt=prompt)
 
-    async def settle(self, action: Action, token: str | None, fence: bool = False) -> Settled:
+    async def settle(self, action: Action, token: str | None, fence: bool = False) -> Settled:  # noqa: FBT001, FBT002  # the seam's signature
         return await self._inner.settle(action, token, fence)

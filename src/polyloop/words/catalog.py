@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Final, Literal
 
 Lang = Literal["zh", "en"]
-LANGS: Final[tuple[Lang, ...]] = ("zh", "en")
 
 SENTENCES: Final[dict[str, tuple[str, str]]] = {
     "run.completed": ("已完成。", "Completed."),
@@ -64,7 +63,10 @@ SENTENCES: Final[dict[str, tuple[str, str]]] = {
         "Recovery: intent {of} is handled by policy {policy}: the ledger is asked by key, the entry is there, nothing is written again.",
     ),
     "demo.step": ("  #{seq:<3} {tool:<14} {outcome:<14} 修复：{repairs}", "  #{seq:<3} {tool:<14} {outcome:<14} repairs: {repairs}"),
-    "demo.ended": ("结束：{reason}。账本 {entries} 条，互不重复 {unique} 条。", "Ended: {reason}. The ledger holds {entries} entries, {unique} distinct."),
+    "demo.ended": (
+        "结束：{reason}。账本 {entries} 条，互不重复 {unique} 条。",
+        "Ended: {reason}. The ledger holds {entries} entries, {unique} distinct.",
+    ),
     "demo.verified": (
         "校验：{records} 条记录，哈希链完整，到 {head}。",
         "Verified: {records} records, the hash chain is whole up to {head}.",
