@@ -58,7 +58,7 @@ class ToolSnapshot(Struct, frozen=True, omit_defaults=True):
     replay: Replay
     kind: Kind
     completes: bool = False
-    timeout_s: float = 0
+    timeout_s: float = 0.0  # as the codec reads it back: 0 and 0.0 are different texts
     result_limit: int = 0
     pollable: bool = False
     max_argument_failures: int = 0
