@@ -11,6 +11,7 @@ Seed: S2.15, S2.16, S2.21. Rungs and limits are part of the interpreter's versio
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
@@ -58,7 +59,7 @@ _TOKEN: Final = re.compile(
         "bom": _LOOSE,
         "python_literal": r"True\b|False\b|None\b",
         "unended": '["“]|/[/*]',
-        "other": f"[/TFN”，{_ZERO[1:]}",
+        "other": f"[/TFN”，]|{_ZERO}++",
     }.items()),
     re.DOTALL,
 )  # fmt: skip
@@ -78,7 +79,7 @@ def _without_comma(token: re.Match[str]) -> str | None:
 _RUNGS: Final[dict[str, Callable[[re.Match[str]], str | None]]] = {
     "trailing_comma": _without_comma,
     "comment": lambda _: " ",
-    "raw_control": lambda token: _CONTROL.sub(lambda c: c[0] if c[0][0] == "\\" else f"\\u{ord(c[0]):04x}", token[0]),
+    "raw_control": lambda token: _CONTROL.sub(lambda c: c[0] if c[0][0] == "\\" else json.dumps(c[0])[1:-1], token[0]),
     "fullwidth": lambda token: f'"{token[0][1:-1]}"' if token[0][0] == "“" else {"：": ":", "，": ","}[token[0]],
     "bom": lambda _: " ",
     "python_literal": lambda token: {"True": "true", "False": "false"}.get(token[0], "null"),
@@ -111,7 +112,6 @@ def _group(text: str, start: int) -> Piece:
 
 _OUTSIDE: Final = re.compile(r"[{\[}\]]|</?think(?:ing)?>")
 _THOUGHT: Final = re.compile(rf"([\s{_ZERO[1:]}*+)<(think(?:ing)?)>(.*?</\2>)?", re.DOTALL)
-_INVISIBLE: Final = re.compile(_ZERO)
 #: More than a placeholder in prose, such as `{tool}` or `[1]`.
 _OBJECT: Final = re.compile("[\"'“”:：]")
 
@@ -122,7 +122,7 @@ def scan(text: str) -> tuple[list[Piece], int, set[str]]:
     if (leading := _THOUGHT.match(text)) is not None:
         if leading[3] is None:
             raise Refused("truncated", "The reply ends inside its reasoning.")
-        start, repairs = leading.end(), {"think", "bom"} if _INVISIBLE.search(leading[1]) else {"think"}
+        start, repairs = leading.end(), {"think", "bom"} if re.search(_ZERO, leading[1]) else {"think"}
     at = start
     while (mark := _OUTSIDE.search(text, at)) is not None:
         if mark[0] in "{[":
@@ -151,7 +151,7 @@ _NEAR: Final = (
 def surroundings(gaps: Iterable[str]) -> set[str]:
     """Names of what stood around the objects; `gaps` are the texts before, between and after them."""
     outside = "\0".join(gap.replace("\0", "?") for gap in gaps)
-    bare = _INVISIBLE.sub("", outside)
+    bare = re.sub(_ZERO, "", outside)
     names = {"bom"} if bare != outside else set[str]()
     for name, pattern in _NEAR * 2:
         bare, found = pattern.subn("\0", bare)

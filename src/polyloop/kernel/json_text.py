@@ -2,10 +2,10 @@
 
 Theory of operation. Read: the strict parse of the whole reply; only when strict JSON refuses it, the one acting object among
 what stands in the text (`json_repair`), strictly parsed again. Shape: the arguments are where they belong, under a known
-other name, or flat beside the tool. Registry: the tool exists, its own schema finds nothing wrong. Each stage may refuse.
-Nothing refused is run, nothing repaired is silent: `repairs` names every rung, `raw_output` is the text that was judged (None:
-the reply; (a, b): that span of it, the rest was cut off; else a text of its own), and a strict parse of it gives reflection,
-plan and action{tool, args}. A reply that was cut, by length or by a filter, is never run, even if it parses (R20).
+other name, or flat beside the tool. Registry: the tool exists, its own schema finds nothing wrong. Nothing that a stage refuses
+is run, and no repair is silent: `repairs` names each, `raw_output` is the text that was judged (None: the reply; (a, b): that
+span of it; else a text of its own), whose strict parse gives reflection, plan and action{tool, args}. A reply that was cut
+short, by length or by a filter, is never run, even if it parses (R20).
 
 Seed: S2.14-S2.16, S2.21; R12-R20. Rungs, limits and the names below are part of the version.
 """

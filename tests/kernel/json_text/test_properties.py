@@ -16,7 +16,8 @@ from tests.kernel.json_text.narrow import TABLE, Narrow, action, judge, output_o
 from tests.kernel.json_text.spoken import SNIPPETS, WRAPS, Spoken, same, spoken
 
 SOAK = bool(os.environ.get("POLYLOOP_SOAK"))
-CODES = set("not_json no_action multiple_actions truncated duplicate_keys bad_escape too_large args_missing args_invalid unknown_tool".split())
+CODES = {"not_json", "no_action", "multiple_actions", "truncated", "duplicate_keys", "bad_escape", "too_large"}
+CODES |= {"args_missing", "args_invalid", "unknown_tool"}
 SHAPES = {"args_text", "flattened", "alias"}
 CUTS = {"bom", "think", "fence", "prose", "wrapper", "duplicate"}
 
