@@ -101,6 +101,8 @@ class Driver:
         """Give the record its place; it becomes durable with the next flush."""
         at = max(self.seams.clock.now_ms(), self.state.at)
         sealed = r.seal(self.prev, self.state.seq, at, self.fence, self.seams.entropy(), record)
+        if b"\\ud" in (sealed.body or b""):
+            record = r.decode(sealed.kind, sealed.body or b"")  # two halves of a character side by side read back as one
         if self.seams.sinks:
             self._announce(sealed, record)
         self.state = fold(self.state, sealed.seq, at, record)

@@ -35,7 +35,7 @@ class Materialiser:
             self.reply, self.intents = record, {}
         elif isinstance(record, r.ActionIntent):
             self.intents[record.call] = record
-            fields["args"] = args_of(record, self.reply, look)
+            fields["args"] = _shown_args(record, self.reply, look)
         elif isinstance(record, r.Step) and self.reply is not None:
             fields |= step_fields(record, self.reply, self.intents.get(record.call), look)
         return {**head, **fields}
@@ -82,6 +82,14 @@ def args_of(intent: r.ActionIntent, reply: r.ModelResult | None, look: Look) -> 
     return cast(Json, json.loads(look(reply.text))["action"]["args"])
 
 
+def _shown_args(intent: r.ActionIntent, reply: r.ModelResult | None, look: Look) -> Json:
+    """As `args_of`; null where the text that held them was erased or forged."""
+    try:
+        return args_of(intent, reply, look)
+    except (ValueError, LookupError, TypeError):
+        return None
+
+
 def raw_output_of(step: r.Step, reply: r.ModelResult, look: Look) -> str:
     """The text that was judged: the reply, a span of it, or the repaired text (R40)."""
     raw = step.raw_output
@@ -97,7 +105,7 @@ def step_fields(step: r.Step, reply: r.ModelResult, intent: r.ActionIntent | Non
     raw = raw_output_of(step, reply, look)
     fields: dict[str, Json] = {"raw_output": raw, "reflection": None, "plan": None, "action": None}
     if reply.tool_calls:
-        fields["action"] = {"tool": step.tool, "args": args_of(intent, reply, look)} if intent else None
+        fields["action"] = {"tool": step.tool, "args": _shown_args(intent, reply, look)} if intent else None
         return fields
     try:
         said = json.loads(raw)
@@ -122,7 +130,7 @@ def result_value(ended: r.RunEnded, at: Callable[[int], Record], reply_before: C
         return ended.result
     record = at(ended.result_of)
     if isinstance(record, r.ActionIntent):
-        return args_of(record, reply_before(ended.result_of), look)
+        return _shown_args(record, reply_before(ended.result_of), look)
     return look(record.text) if isinstance(record, r.ModelResult) else None
 
 

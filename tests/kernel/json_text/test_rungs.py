@@ -212,9 +212,10 @@ LOUD = [
 
 @pytest.mark.parametrize("text", LOUD, ids=range(len(LOUD)))
 def test_a_message_repeats_little_of_the_reply(text):
-    message = refusal(text).message
-    assert message.count("x") <= 200 + 5  # five in our own words
-    assert len(message) < 500
+    no = refusal(text)
+    assert no.message.count("x") <= 200 + 5  # five in our own words
+    assert len(no.message) < 500
+    assert len(no.tool) <= 200
 
 
 def test_all_problems_are_told_with_their_paths():
