@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from polyloop.app.approvals import Approval, approval, approvals, decide
-from polyloop.app.store import open_runs
+from polyloop.app.store import read_runs
 from polyloop.kernel.records import canonical
 from polyloop.words.catalog import say
 
@@ -36,7 +36,7 @@ def list_(place: Place) -> None:
     """Everything that waits for approval."""
 
     async def work() -> list[Approval]:
-        async with open_runs(place.store, place.tenant) as runs:
+        async with read_runs(place.store, place.tenant) as runs:
             return await approvals(runs)
 
     found = carry_out(place, work)
@@ -56,7 +56,7 @@ def show(
     """One approval: exactly what would be done."""
 
     async def work() -> Approval:
-        async with open_runs(place.store, place.tenant) as runs:
+        async with read_runs(place.store, place.tenant) as runs:
             return await approval(runs, approval_id)
 
     _print(place, carry_out(place, work))
@@ -85,7 +85,7 @@ def reject(
 
 def _decide(place: Place, approval_id: str, decision: str, reason: str) -> None:
     async def work() -> Approval:
-        async with open_runs(place.store, place.tenant) as runs:
+        async with read_runs(place.store, place.tenant) as runs:
             return await decide(runs, approval_id, decision, reason)
 
     decided = carry_out(place, work)

@@ -15,7 +15,7 @@ import typer
 from polyloop.app.export import FORMATS, chain, land
 from polyloop.app.request_file import load
 from polyloop.app.runs import SETTLE_DECISIONS, Runs
-from polyloop.app.store import open_runs
+from polyloop.app.store import open_runs, read_runs
 from polyloop.app.wiring import catalogue_specs, request_for, rewire, wire
 from polyloop.contract.problem import problem
 from polyloop.kernel.objects import RunResult
@@ -193,7 +193,7 @@ def runs_(
     """List runs, newest first."""
 
     async def work() -> tuple[list[dict[str, Any]], bool]:
-        async with open_runs(place.store, place.tenant) as runs:
+        async with read_runs(place.store, place.tenant) as runs:
             listed, more = await runs.list(continuation, limit)
         keys = ("runId", "state", "createdAt", "updatedAt", "reason")
         return [dict(zip(keys, (x.run_id, x.state, x.created, x.updated, x.reason or None), strict=True)) for x in listed], more
@@ -217,7 +217,7 @@ def show(
     """What a run did: settings, steps, outcome."""
 
     async def work() -> Any:
-        async with open_runs(place.store, place.tenant) as runs:
+        async with read_runs(place.store, place.tenant) as runs:
             return await runs.read(run_id)
 
     read = carry_out(place, work)
@@ -236,7 +236,7 @@ def log(
     """Print a run's records, texts in full: one JSON object a line, or (--json) one object."""
 
     async def work() -> list[dict[str, Any]]:
-        async with open_runs(place.store, place.tenant) as runs:
+        async with read_runs(place.store, place.tenant) as runs:
             read = await runs.read(run_id)
         return list(materialise(read.sealed, read.look))
 
@@ -263,7 +263,7 @@ def verify(
     """Recompute every hash and rule of a run's log."""
 
     async def work() -> Any:
-        async with open_runs(place.store, place.tenant) as runs:
+        async with read_runs(place.store, place.tenant) as runs:
             return await runs.verify(run_id, head)
 
     v = carry_out(place, work)
@@ -291,7 +291,7 @@ def export(
     async def work() -> bytes:
         if format_ not in FORMATS:
             raise problem("validation", f"--format is one of {', '.join(FORMATS)}, not {format_!r}", operation="export", stage="arguments")
-        async with open_runs(place.store, place.tenant) as runs:
+        async with read_runs(place.store, place.tenant) as runs:
             read = await runs.read(run_id)
         data = chain(read.sealed) if format_ == "chain" else "".join(map(canonical_line, materialise(read.sealed, read.look))).encode()
         if out is not None:
