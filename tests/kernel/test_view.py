@@ -85,7 +85,7 @@ def test_S2_14_S2_21_original_and_repaired_stand_apart(reply: str, raw: str, rep
     assert (step["plan"], step["action"]) == (["a", "b"], {"tool": "flat", "args": {"path": "p"}})
     (intent, _) = [x for x in desk.shown() if x["kind"] == "action_intent"]
     assert intent["args"] == {"path": "p"}
-    assert [a.args for a in desk.actions.done][0] == {"path": "p"}
+    assert next(a.args for a in desk.actions.done) == {"path": "p"}
 
 
 @pytest.mark.parametrize("reply", ["prose", "[1]", '{"a": 1}', "", "\ud800", "{" * 50])
@@ -106,7 +106,7 @@ def test_text_is_stored_once() -> None:
     assert not any(b"only once" in (s.body or b"") for s in desk.log.records)
     (intent, _) = [b for b in desk.log.bodies() if isinstance(b, r.ActionIntent)]
     assert (intent.args, intent.args_text) == (None, "")
-    assert [x["args"] for x in desk.shown() if x["kind"] == "action_intent"][0] == {"text": long}
+    assert next(x["args"] for x in desk.shown() if x["kind"] == "action_intent") == {"text": long}
 
 
 @pytest.mark.parametrize("size", [r.INLINE_BYTES - 1, r.INLINE_BYTES])
@@ -130,7 +130,7 @@ def test_data_that_looks_like_a_blob_is_data(data: Any) -> None:
     ended = desk.resume()
     assert ended.result == {"odd": data}
     shown = desk.shown()
-    assert [x["args"] for x in shown if x["kind"] == "action_intent"][0] == {"odd": data}
+    assert next(x["args"] for x in shown if x["kind"] == "action_intent") == {"odd": data}
     assert [x["prompt"] for x in shown if x["kind"] == "action_deferred"] == [data]
     assert [x["evidence"] for x in shown if x["kind"] == "action_resolved"] == [data]
     desk.check()
@@ -141,7 +141,7 @@ def test_unknown_fields_of_a_later_version_are_kept() -> None:
     desk.start()
     first = desk.log.records[0]
     body = canonical({**plain(first.body), "mood": {"a": [1]}})
-    (shown,) = materialise([r.Sealed(0, first.kind, 1, 1, "", body, "", "", "")], lambda t: str(t))
+    (shown,) = materialise([r.Sealed(0, first.kind, 1, 1, "", body, "", "", "")], str)
     assert shown["mood"] == {"a": [1]}
     assert shown["protocol"] == 1
 
@@ -152,9 +152,9 @@ def test_an_erased_record_and_an_erased_text_are_shown_as_such() -> None:
     desk.log.texts.clear()
     marker = "[erased]"
     shown = list(materialise(desk.log.records, lambda t: marker if isinstance(t, BlobRef) else t))
-    assert [x["text"] for x in shown if x["kind"] == "model_result"][0] == marker
+    assert next(x["text"] for x in shown if x["kind"] == "model_result") == marker
     assert [x["args"] for x in shown if x["kind"] == "action_intent"] == [None, None, None]
-    assert [(x["raw_output"], x["action"]) for x in shown if x["kind"] == "step"][0] == (marker, None)
+    assert next((x["raw_output"], x["action"]) for x in shown if x["kind"] == "step") == (marker, None)
     assert [x["outcome"] for x in shown if x["kind"] == "step"] == ["ok"] * 3
     gone = [s if s.seq != 2 else r.Sealed(2, s.kind, s.at, s.fence, "", None, s.body_digest, s.prev, s.hash) for s in desk.log.records]
     shown = list(materialise(gone, lambda t: marker if isinstance(t, BlobRef) else t))
@@ -186,10 +186,10 @@ def test_lone_surrogates_survive() -> None:
     assert ended.result == {"text": "\udc80"}
     assert desk.actions.done[0].args == {"text": odd}
     shown = desk.shown()
-    assert [x["observation"][0]["text"] for x in shown if x["kind"] == "action_result"][0] == odd
+    assert next(x["observation"][0]["text"] for x in shown if x["kind"] == "action_result") == odd
     assert [x["text"] for x in shown if x["kind"] == "model_result"][1] == "prose \udead"
     assert odd in desk.told(1)
-    assert [x["evidence"] for x in shown if x["kind"] == "action_result"][0][0]["ref"] == "e\ud800"
+    assert next(x["evidence"] for x in shown if x["kind"] == "action_result")[0]["ref"] == "e\ud800"
     assert desk.resume() == ended
     desk.check()
 
