@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import socket
@@ -172,6 +173,19 @@ def test_a_walk_has_a_bottom_and_leaves_no_descriptor_open(ws: Path, root: Root)
         kind_of(root, "no/thing")
         kind_of(root, "d")
     assert open_files() == before
+
+
+def test_where_the_kernel_cannot_paths_are_walked(ws: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def without(*_: object) -> int:
+        raise OSError(errno.ENOSYS, "not here")
+
+    fd = os.open(ws, FOLDER)
+    assert resolver_of(fd) in (by_kernel, by_walk)
+    monkeypatch.setattr("polyloop.files.resolve.by_kernel", without)
+    assert resolver_of(fd) is by_walk
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert resolver_of(fd) is by_walk
+    os.close(fd)
 
 
 def test_a_root_that_is_missing_or_no_folder_is_told(tmp_path: Path) -> None:

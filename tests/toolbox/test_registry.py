@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import sys
+import types
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,7 @@ from polyloop.kernel.objects import ToolSpec
 from polyloop.kernel.seams import Action, Outcome
 from polyloop.toolbox import tool
 from polyloop.toolbox.actions import ToolActions
-from polyloop.toolbox.references import load
+from polyloop.toolbox.references import FunctionRef, find, load, ref_of
 from polyloop.toolbox.registry import Registry
 from polyloop.toolbox.submit import Submit
 from tests.toolbox import zoo
@@ -222,6 +224,33 @@ def test_a_module_that_fails_is_named_and_leaves_nothing_behind(tmp_path: Path, 
         load("mytools:f", str(tmp_path))
     write(tmp_path, "async def f() -> int:\n    return 1  # mended\n")
     assert asyncio.run(load("mytools:f", str(tmp_path))[0]()) == 1
+
+
+def test_a_worker_finds_a_function_by_name_or_else_by_its_file(tmp_path: Path) -> None:
+    write(tmp_path, "def f() -> int:\n    return 1\n\nclass Box:\n    inner = f\n", "elsewhere.py")
+    file = str(tmp_path / "elsewhere.py")
+    for module in ("", "only_a_loader_knew_this", "tests.toolbox.zoo"):
+        assert find(FunctionRef(module, file, "f"))() == 1
+        assert find(FunctionRef(module, file, "Box.inner"))() == 1
+    assert find(FunctionRef("tests.toolbox.zoo", "", "plain")) is zoo.plain
+    with pytest.raises(ProblemError, match="no such function any more"):
+        find(FunctionRef("", file, "gone"))
+    with pytest.raises(ModuleNotFoundError):
+        find(FunctionRef("no_such_module", "", "f"))
+    write(tmp_path, "", "elsewhere.txt")
+    with pytest.raises(ModuleNotFoundError, match="no Python file"):
+        find(FunctionRef("", str(tmp_path / "elsewhere.txt"), "f"))
+
+
+def test_a_function_of_no_file_cannot_go_to_a_worker() -> None:
+    typed = types.ModuleType("typed_at_a_prompt")
+    exec("def f() -> None: ...", typed.__dict__)
+    sys.modules["typed_at_a_prompt"] = typed
+    try:
+        with pytest.raises(ProblemError, match="is no file"):
+            ref_of(typed.f)
+    finally:
+        del sys.modules["typed_at_a_prompt"]
 
 
 def test_submit_only_records() -> None:

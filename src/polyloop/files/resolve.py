@@ -62,7 +62,7 @@ def by_kernel(folder: int, parts: tuple[str, ...], flags: int) -> int:
     how = _OpenHow(flags | _ALWAYS, 0, _BENEATH | _NO_SYMLINKS | _NO_MAGICLINKS)
     path = "/".join(parts).encode() or b"."
     for _ in range(_TRIES):
-        fd = _libc().syscall(_OPENAT2, folder, path, ctypes.byref(how), ctypes.sizeof(how))
+        fd = _libc().syscall(_OPENAT2, ctypes.c_long(folder), path, ctypes.byref(how), ctypes.c_size_t(ctypes.sizeof(how)))
         if fd >= 0:
             return fd
         if ctypes.get_errno() not in (errno.EAGAIN, errno.EINTR):

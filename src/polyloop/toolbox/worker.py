@@ -33,10 +33,9 @@ Group = tuple[int, int]
 
 #: Workers of one pool. A call waits for a free one.
 SIZE: Final = 8
-#: Seconds: for a worker to come up, for the keeper to clear up, for a killed group to be gone.
+#: Seconds: for a worker to come up, and for each way of ending one.
 START_S: Final = 20.0
 END_S: Final = 1.0
-GONE_S: Final = 5.0
 #: Bytes kept of what a call prints, per stream.
 PRINTED: Final = 4096
 _HEADER: Final = struct.Struct(">Q")
@@ -199,13 +198,11 @@ class Worker:
 
     async def end(self) -> bool:
         """Kill and reap everything it is and has started. False if something could not be ended in bounded time."""
-        self._let_go()
-        if await self._gone(END_S):
-            return True
-        with contextlib.suppress(OSError):  # gone between the look and the blow
-            os.killpg(self.group[0], signal.SIGKILL) if self.group[0] else None
-            self._spawned.keeper.kill()
-        return await self._gone(GONE_S)
+        for blow in (self._let_go, self._kill_group, self._spawned.keeper.kill):
+            blow()
+            if await self._gone(END_S):
+                return True
+        return False
 
     def _let_go(self) -> None:
         if self._open:
@@ -214,6 +211,11 @@ class Worker:
             self._spawned.channel.close()
             self._out.close()
             self._err.close()
+
+    def _kill_group(self) -> None:
+        if self.group[0]:
+            with contextlib.suppress(OSError):  # gone between the look and the blow
+                os.killpg(self.group[0], signal.SIGKILL)
 
     async def _gone(self, patience_s: float) -> bool:
         loop = asyncio.get_running_loop()
