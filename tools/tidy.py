@@ -64,7 +64,7 @@ BANNED_IMPORTS: dict[str, tuple[str, tuple[str, ...], str]] = {
 BANNED_CALLS = {"os.urandom": ("ids.py",), "datetime.now": (), "datetime.utcnow": (), "datetime.today": (), "date.today": ()}
 
 #: Distributions whose module has another name.
-DISTRIBUTED_AS = {"markdown_it_py": "markdown_it", "google_re2": "re2"}
+DISTRIBUTED_AS = {"markdown_it_py": "markdown_it", "google_re2": "re2", "python_docx": "docx"}
 
 HAN = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff]")
 #: `audit` and `formats` hold the numerals and marks of Chinese documents: their subject.
@@ -198,16 +198,21 @@ def banned_imports(files: Files) -> Iterator[str]:
 
 
 def declared_imports(files: Files) -> Iterator[str]:
-    """Src lives on what `pip install` brings: the dependencies, or an extra other than dev. `testing` may also use pytest."""
+    """Src lives on what `pip install` brings (`testing` also on pytest), tests and tools on that and the dev extra."""
     project = tomllib.loads(files["pyproject.toml"])["project"]
-    extras = [names for extra, names in project.get("optional-dependencies", {}).items() if extra != "dev"]
-    declared = {re.split(r"[^\w-]", name)[0].lower().replace("-", "_") for names in (project["dependencies"], *extras) for name in names}
-    known = declared | {DISTRIBUTED_AS[name] for name in declared & DISTRIBUTED_AS.keys()} | set(sys.stdlib_module_names) | {"polyloop"}
-    for path, tree in _python(files, SRC):
+    extras = dict(project.get("optional-dependencies", {}))
+    dev = _modules(extras.pop("dev", [])) | {"tests", *(PurePosixPath(path).stem for path in files if path.startswith("tools/"))}
+    known = _modules([*project["dependencies"], *(name for names in extras.values() for name in names)]) | sys.stdlib_module_names | {"polyloop"}
+    for path, tree in _python(files):
+        allowed = known | (dev if not path.startswith(SRC) else {"pytest"} if _package(path) == "testing" else set())
         for line, name in _imports(tree):
-            top = name.partition(".")[0]
-            if top not in known and not (top == "pytest" and _package(path) == "testing"):
+            if (top := name.partition(".")[0]) not in allowed:
                 yield f"{path}:{line}: {top} is not among the dependencies in pyproject.toml"
+
+
+def _modules(requirements: list[str]) -> set[str]:
+    names = {re.split(r"[^\w-]", requirement)[0].lower().replace("-", "_") for requirement in requirements}
+    return {DISTRIBUTED_AS.get(name, name) for name in names}
 
 
 def banned_calls(files: Files) -> Iterator[str]:

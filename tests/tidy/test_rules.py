@@ -51,6 +51,8 @@ SAMPLES = [
     ("banned_imports", {"tests/x/test_x.py": "import pickle"}, "imports pickle"),
     ("declared_imports", {"pyproject.toml": PROJECT, VIEWS: "import os, a_b.c, markdown_it, opt, polyloop\nfrom . import z"}, ""),
     ("declared_imports", {"pyproject.toml": PROJECT, tidy.SRC + "testing/kit.py": "import pytest"}, ""),
+    ("declared_imports", {"pyproject.toml": PROJECT, "tools/x.py": "", "tests/a/test_a.py": "import hypothesis, x, tests.a.b"}, ""),
+    ("declared_imports", {"pyproject.toml": PROJECT, "tests/a/test_a.py": "import docx"}, "docx is not among the dependencies"),
     ("declared_imports", {"pyproject.toml": PROJECT, VIEWS: "import hypothesis"}, "hypothesis is not among the dependencies"),
     ("declared_imports", {"pyproject.toml": PROJECT, VIEWS: "def f():\n    import pytest"}, "pytest is not among the dependencies"),
     ("banned_calls", {tidy.SRC + "ids.py": "import os\nx = os.urandom(2)", VIEWS: "x = datetime.fromtimestamp(0)"}, ""),
