@@ -24,7 +24,7 @@ test: .venv/dev
 check: lint types river tidy
 
 lint: .venv/dev
-	@.venv/bin/ruff check --quiet
+	@.venv/bin/ruff check --quiet --output-format concise
 	@.venv/bin/ruff format --check --quiet
 
 types: .venv/dev
