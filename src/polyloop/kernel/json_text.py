@@ -64,7 +64,7 @@ class JsonText:
             return (_act(reading, tools),)
         except Refused as no:
             subject = canonical([no.tool, no.told]).decode() if no.tool else sha256(text_bytes(reply.text))
-            return (Reject(no.code, no.message, no.tool, subject, reading.raw_output, reading.repairs),)
+            return (Reject(no.code, no.message, no.tool[:ECHO_MAX], subject, reading.raw_output, reading.repairs),)
 
 
 def strict(text: str) -> Json:

@@ -8,7 +8,7 @@ import pytest
 
 from polyloop.kernel.json_text import CUT_SHORT, TEXT_MAX_BYTES, JsonText
 from polyloop.kernel.seams import Act
-from tests.kernel.json_text.narrow import TABLE, action, judge, output_of, refusal, reply
+from tests.kernel.json_text.narrow import TABLE, Narrow, action, judge, output_of, refusal, reply
 
 CLEAN = reply("read_file", {"path": "a.md"})
 HEAD = '{"reflection":"r","plan":"p","action":'
@@ -39,6 +39,7 @@ RUN = [  # text, repairs, args of read_file, raw_output (None = the clean span o
     ("unknown blank", f"{CLEAN}\xa0", "prose", None),
     ("a NUL outside", f"\0{CLEAN}", "prose", None),
     ("objects of other kinds", f'data {{"id": 1}} and {{x}} [1] [{{"id": 2}}] {{}}: {CLEAN}', "prose", None),
+    ("brackets in prose", f'[12:30] [“附件”] ["a"](b) [Tom\'s]: {CLEAN}', "prose", None),
     ("twice, once fenced", f"{CLEAN}\n```json\n{CLEAN}\n```", "fence duplicate", None),
     ("twice, once without its reasons", f'x {{"action":{{"tool":"read_file","args":{{"path":"a.md"}}}}}} {CLEAN}', "prose duplicate", None),
     ("line comment", CLEAN.replace('"plan"', '// it\'s why: {[\n"plan"'), "comment", CLEAN.replace('"plan"', ' \n"plan"')),
@@ -75,6 +76,12 @@ def test_what_runs(text, repairs, raw):
         assert act.raw_output is None if act.plain else isinstance(act.raw_output, tuple)
     elif raw is not ...:
         assert act.raw_output == raw
+
+
+def test_a_declared_parameter_is_no_alias():
+    asks = Narrow({"ask": {"input": "string", "name": "string"}}, {})
+    act = action(acting('{"tool":"ask","input":"{}","name":"n"}'), asks)
+    assert (act.args, act.repairs) == ({"input": "{}", "name": "n"}, ("flattened",))
 
 
 REFUSED = [
