@@ -198,7 +198,9 @@ def test_a_transaction_lost_to_one_piece_is_an_error_for_its_batch(template: Pat
 def test_a_full_disk_is_typed_and_work_goes_on_when_there_is_space(tmp_path: Path) -> None:
     small = tmp_path / "small"
     small.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(small)], check=True)
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(small)], check=False, capture_output=True, text=True)
+    if mounted.returncode:
+        pytest.skip(f"needs the right to mount: {mounted.stderr.strip()}")
     try:
         ballast = small / "ballast"
         db = Database.open(small / "store.db", [SCHEMA])

@@ -268,15 +268,18 @@ def test_a_lock_held_too_long_is_a_typed_error(tmp_path: Path, monkeypatch: pyte
     db.close()
 
 
-def test_a_store_that_vanished_is_not_made_anew(tmp_path: Path) -> None:
-    db = Database.open(tmp_path / "store.db", [SCHEMA])
-    (tmp_path / "store.db").unlink()
-    with pytest.raises(DbError):
-        db.write_sync(add, "a")
-    with pytest.raises(DbError):
-        db.look(names)
+@pytest.mark.parametrize("then", ["gone", "replaced"])
+def test_a_store_that_was_taken_away_is_not_written(tmp_path: Path, then: str) -> None:
+    path = tmp_path / "store.db"
+    db = Database.open(path, [SCHEMA])
+    db.write_sync(add, "a")
+    path.rename(tmp_path / "moved.db")
+    if then == "replaced":
+        Database.open(path, [SCHEMA]).close()
+    with pytest.raises(DbError, match="moved or replaced"):
+        db.write_sync(add, "b")
     db.close()
-    assert not (tmp_path / "store.db").exists()
+    assert path.exists() == (then == "replaced")
 
 
 def test_the_log_is_folded_in_as_it_grows(db: Database, tmp_path: Path) -> None:

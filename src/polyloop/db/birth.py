@@ -32,8 +32,8 @@ def locate(where: str | Path) -> Path:
     return Path(text).absolute()
 
 
-def prepare(path: Path, schemas: Sequence[Schema]) -> None:
-    """Make the store if it is not there; check and migrate it if it is. Raises Damaged, NewerSchema, DbError."""
+def prepare(path: Path, schemas: Sequence[Schema]) -> SqliteSession:
+    """Make the store if it is not there; check and migrate it if it is; a connection to it. Raises Damaged, NewerSchema, DbError."""
     try:
         if not path.exists():
             _make(path, schemas)
@@ -49,10 +49,10 @@ def prepare(path: Path, schemas: Sequence[Schema]) -> None:
         session.fold()
         if todo:
             migrate(session, schemas)
-        session.close()
     except BaseException:
         session.abandon()
         raise
+    return session
 
 
 def _make(path: Path, schemas: Sequence[Schema]) -> None:

@@ -52,7 +52,7 @@ class _Unit:
 class Database:
     """One open store. Safe to use from any thread and any number of event loops; not across a fork."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, session: Session) -> None:
         self.path = path
         #: Transactions committed by this object.
         self.commits = 0
@@ -61,12 +61,13 @@ class Database:
         self._dedicated: asyncio.AbstractEventLoop | None = None
         #: Held while a batch is carried out: by the writer thread, or by the dedicated loop.
         self._writing = threading.Lock()
-        self._session: Session | None = None
+        self._session: Session | None = session
         self._failed: list[Session] = []
         self._ended = False
         self._idle: list[SqliteSession] = []
         self._pool = ThreadPoolExecutor(READERS, thread_name_prefix="polyloop-db-read")
         self._thread = threading.Thread(target=self._work, name="polyloop-db-write", daemon=True)
+        self._thread.start()
 
     @classmethod
     def open(cls, where: str | Path, schemas: Sequence[Schema]) -> Database:
@@ -74,10 +75,8 @@ class Database:
 
         Raises Damaged (not a database, empty, foreign), NewerSchema (file untouched), DbError.
         """
-        db = cls(locate(where))
-        prepare(db.path, schemas)
-        db._thread.start()
-        return db
+        path = locate(where)
+        return cls(path, prepare(path, schemas))
 
     async def write(self, fn: Callable[[Tx, *Ts], T], *args: *Ts) -> T:
         """Run `fn(tx, *args)` on the writer thread; returns its value when the commit is durable.

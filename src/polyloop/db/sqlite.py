@@ -46,10 +46,18 @@ def _typed(error: Exception) -> DbError:
     return kind(f"{text} ({type(error).__name__}: {error})")
 
 
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
 class SqliteSession:
     """One connection, used by one thread at a time. It never creates a file that is not there."""
 
-    __slots__ = ("_conn", "_execute", "_pages")
+    __slots__ = ("_conn", "_execute", "_file", "_pages", "_path")
 
     def __init__(self, path: Path) -> None:
         version = tuple(int(part) for part in apsw.sqlite_lib_version().split("."))
@@ -62,6 +70,7 @@ class SqliteSession:
             self._conn.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
             # Plans must not depend on bound values: otherwise this build prepares a query again at every binding (3x its cost).
             self._conn.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
+            self._path, self._file = path, _identity(path)
         except apsw.Error as error:
             raise _typed(error) from error
         self._pages = 0
@@ -110,6 +119,9 @@ class SqliteSession:
         return self._conn.changes()
 
     def begin(self) -> None:
+        # An unlinked file takes writes gladly, while another process may already have made a new store in its place.
+        if _identity(self._path) != self._file:
+            raise DbError(f"{self._path} was moved or replaced; nothing was written")
         self.run("begin immediate")
 
     def begin_read(self) -> None:

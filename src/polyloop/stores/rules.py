@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from polyloop.kernel.seams import Holder, OwnedElsewhere, StaleFence, StoreError, Stream, Taken
 
@@ -19,14 +20,16 @@ class Control(Struct, frozen=True):
 
 
 def key(stream: Stream) -> tuple[str, str]:
-    """Scope and run, both part of every key. Raises StoreError for an empty one or one that is not Unicode text."""
+    """Scope and run, both part of every key. Raises StoreError for an empty one, or for text that no store can hold."""
+    scope, run = stream.scope, stream.run
+    if not scope or not run:
+        raise StoreError("a stream needs a scope and a run")
     try:
-        (stream.scope + stream.run).encode()
+        if b"\0" in (scope + run).encode():
+            raise StoreError("a scope or run with a NUL character cannot be a key")
     except UnicodeEncodeError as error:
         raise StoreError("a scope or run with lone surrogates cannot be a key") from error
-    if not stream.scope or not stream.run:
-        raise StoreError("a stream needs a scope and a run")
-    return stream.scope, stream.run
+    return scope, run
 
 
 def fits(epoch: int, end: tuple[int | None, bytes | None], frame: Frame, fence: int) -> bool:
@@ -56,9 +59,19 @@ def take(row: Control | None, old: Holder | None, new: Holder, floor: int, now: 
         return Taken(epoch, signal_no, (), previous)
     if old.id != new.id and is_live(old, now, machine):
         raise OwnedElsewhere(old.id, old.until)
-    same_process = (old.boot, old.pid, old.started) == (new.boot, new.pid, new.started)
-    kill = old.groups if old.boot == new.boot and not same_process else ()
+    kill = old.groups if old.boot == new.boot and not _same_process(old, new) else ()
     return Taken(epoch, signal_no, kill, previous)
+
+
+def introduced(own: Holder | None, new: Holder) -> Holder:
+    """The taker's row after a take. What a take brings may be older than the last heartbeat: it shortens no lease, drops no group."""
+    if own is None or not _same_process(own, new):
+        return new
+    return replace(new, until=max(own.until, new.until), groups=tuple(dict.fromkeys(own.groups + new.groups)))
+
+
+def _same_process(a: Holder, b: Holder) -> bool:
+    return (a.boot, a.pid, a.started) == (b.boot, b.pid, b.started)
 
 
 def is_live(holder: Holder, now: int, machine: Machine) -> bool:

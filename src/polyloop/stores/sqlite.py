@@ -286,16 +286,15 @@ def _page(tx: Tx, scope: str, after: str, limit: int) -> list[Row]:
 
 def _take(tx: Tx, key: _Key, new: Holder, now: int, machine: Machine) -> Taken:
     row = tx.row(_STREAM, *key)
-    old = tx.row(_HOLDER, row[1]) if row else None
     retired = tx.row("select epoch from retired")
     assert retired is not None
     control = rules.Control(*row[1:]) if row else None
-    taken = rules.take(control, _holder(old) if old else None, new, retired[0], now, machine)
+    taken = rules.take(control, _holder_of(tx, row[1]) if row else None, new, retired[0], now, machine)
     if row is None:
         _new_stream(tx, key, new.id, taken.epoch, now)
     else:
         tx.run("update stream set holder = ?, epoch = ?, next_poll = 0 where id = ?", new.id, taken.epoch, row[0])
-    _write_holder(tx, new)
+    _write_holder(tx, rules.introduced(_holder_of(tx, new.id), new))
     return taken
 
 
@@ -348,6 +347,11 @@ def _find(tx: Tx, key: _Key) -> tuple[int | None, int]:
 
 def _write_holder(tx: Tx, h: Holder) -> None:
     tx.run(_ADD_HOLDER, h.id, h.host, h.boot, h.pid, h.started, h.until, msgspec.json.encode(h.groups).decode())
+
+
+def _holder_of(tx: Tx, name: str) -> Holder | None:
+    row = tx.row(_HOLDER, name)
+    return _holder(row) if row else None
 
 
 def _holder(row: Sequence[Any]) -> Holder:

@@ -93,6 +93,22 @@ class Owning:
         assert await b.log.take(RUN, b.holder("h", groups=GROUPS)) == Taken(2, 0, (), "h")
 
     @spec
+    async def test_a_take_shortens_no_lease_and_drops_no_group(self, b: Bench) -> None:
+        started = b.holder("h")
+        b.clock.advance(10)
+        await b.log.heartbeat(b.holder("h", groups=GROUPS))
+        await b.log.take(RUN, started)
+        b.clock.advance(10)
+        with pytest.raises(OwnedElsewhere):
+            await b.log.take(RUN, b.holder("other"))
+        b.clock.advance(10)
+        await b.log.take(OTHER, b.holder("h"))
+        with pytest.raises(OwnedElsewhere):
+            await b.log.take(RUN, b.holder("other"))
+        b.clock.advance(LEASE_MS / 1000)
+        assert await b.log.take(RUN, replace(b.holder("other"), pid=1)) == Taken(2, 0, GROUPS, "h")
+
+    @spec
     async def test_take_tells_the_last_signal(self, b: Bench) -> None:
         await b.written(1)
         for _ in range(3):
