@@ -41,7 +41,7 @@ def test_another_process_under_the_same_pid_is_another() -> None:
     assert not process.alive(me.pid, me.started - 1)
 
 
-@pytest.mark.parametrize(("pid", "start"), [(0, 5), (-1, 5), (os.getpid(), 0), (1 << 70, 5)])
+@pytest.mark.parametrize(("pid", "start"), [(0, 5), (-1, 5), (os.getpid(), 0), (1 << 70, 5)], ids=["none", "negative", "no start", "too large"])
 def test_what_cannot_be_told_counts_as_alive(pid: int, start: int) -> None:
     assert process.alive(pid, start)
 
