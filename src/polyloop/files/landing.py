@@ -168,7 +168,7 @@ def has_landed(root: Root, path: str, temporary: str, sha256: str) -> bool | Non
     with telling(path):
         try:
             folder = root.folder(tuple(folders), make=False)
-        except FileNotFoundError:
+        except OSError:  # gone, or a link by now
             return None
         try:
             os.fsync(folder)  # what is found out below stays true

@@ -136,9 +136,10 @@ class Root:
     def sweep(self) -> int:
         """Remove what dead writers have left half done; returns how many. A living writer holds a lock on its file."""
         swept = 0
-        for found in self._walk(""):
-            if found.entry.kind == "file" and found.name.startswith(TEMPORARY):
-                swept += _swept(found)
+        with contextlib.suppress(FileProblem):  # it goes as far as it can see
+            for found in self._walk(""):
+                if found.entry.kind == "file" and found.name.startswith(TEMPORARY):
+                    swept += _swept(found)
         return swept
 
     def _walk(self, under: str) -> Iterator[_Found]:

@@ -254,7 +254,7 @@ class WorkerPool:
                 try:
                     answer = _decoded(await worker.exchange(message, most))
                 except _NotSent:
-                    await self._end(worker)
+                    await undisturbed(self._end(worker))
                     continue
                 except BaseException:
                     await undisturbed(self._end(worker))

@@ -170,8 +170,9 @@ class Workspace:
         if attempt <= self._fenced.get(key, 0):
             raise problem("conflict", f"{landing.path!r}: this write was called off")
         log = self._hold().log
-        log.begin(Write(key, attempt, landing.path, landing.sha256, landing.size, landing.created, landing.temporary))
         try:
+            with telling(landing.path):
+                log.begin(Write(key, attempt, landing.path, landing.sha256, landing.size, landing.created, landing.temporary))
             landed = landing.publish()
         except FileProblem as failed:
             if failed.started is False:
@@ -257,14 +258,16 @@ def _locked(root: Root) -> int:
             fd = os.open("lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666, dir_fd=hidden)
         finally:
             os.close(hidden)
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with contextlib.ExitStack() as undo:
+            undo.callback(os.close, fd)
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as taken:
+                holder = os.read(fd, 20).decode(errors="replace")
+                raise problem("owned_elsewhere", f"another run has this workspace (process {holder})", operation="workspace") from taken
             os.ftruncate(fd, 0)
             os.write(fd, str(os.getpid()).encode())
-        except BlockingIOError as taken:
-            holder = os.read(fd, 20).decode(errors="replace")
-            os.close(fd)
-            raise problem("owned_elsewhere", f"another run has this workspace (process {holder})", operation="workspace") from taken
+            undo.pop_all()
     return fd
 
 

@@ -10,6 +10,7 @@ log lies in a hidden folder that no tool can name. Its last line may be torn by 
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 from typing import Final, Literal
@@ -45,12 +46,12 @@ class WriteLog:
         path, whole = f"{folder}/{WRITES}", False
         if root.stat(path) is not None:
             data = root.read_bytes(path, 1 << 30)
-            lines = data.splitlines(keepends=True)
+            lines = [line for line in data.splitlines(keepends=True) if line != b"\n"]
             whole = len(lines) <= 2 * limits.LOG_KEYS and data.endswith(b"\n")
             for line in lines:
                 if not line.endswith(b"\n"):
                     break  # torn by a kill: it was never begun
-                with contextlib.suppress(msgspec.DecodeError):  # the rest of a torn line that another followed
+                with contextlib.suppress(msgspec.DecodeError):  # left by a write that failed
                     write = msgspec.json.decode(line, type=Write)
                     self._writes.pop(write.key, None)
                     self._writes[write.key] = write
@@ -71,23 +72,27 @@ class WriteLog:
         return [w for w in self._writes.values() if w.state == "begin"]
 
     def begin(self, write: Write) -> None:
-        """Durable when it returns."""
+        """Durable when it returns. Raises OSError."""
+        self._writes[write.key] = write
         self._append(write)
         os.fdatasync(self._fd)
 
     def close_write(self, key: str, state: Literal["done", "void"]) -> Write:
-        """The end of a write that began. Not synced: losing this line only means asking the files again."""
-        write = replace(self._writes[key], state=state)
-        self._append(write)
+        """The end of a write that began. Not synced, and nothing may fail by it: losing this line only means asking the files again."""
+        write = self._writes[key] = replace(self._writes[key], state=state)
+        with contextlib.suppress(OSError):
+            self._append(write)
         return write
 
     def close(self) -> None:
         os.close(self._fd)
 
     def _append(self, write: Write) -> None:
-        os.write(self._fd, _line(write))
-        self._writes[write.key] = write
+        line = _line(write)
+        if os.write(self._fd, line) != len(line):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def _line(write: Write) -> bytes:
-    return json.dumps(msgspec.to_builtins(write), ensure_ascii=False).encode() + b"\n"
+    """Begins with a newline too: what a failed write may have left before it stays a line of its own."""
+    return b"\n" + json.dumps(msgspec.to_builtins(write), ensure_ascii=False).encode() + b"\n"
