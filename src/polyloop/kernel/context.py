@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Final, overload
+from typing import Final, cast, overload
 
 from . import records as r
 from .history import HistoryItem, carried
@@ -94,9 +94,7 @@ def tools_text(specs: Iterable[ToolSpec]) -> str:
 
 
 def notice_text(s: State) -> str:
-    c, budget = s.counters, s.start.budget if s.start else None
-    if budget is None:
-        return ""
+    c, budget = s.counters, cast(r.RunStarted, s.start).budget
     return f"Steps used: {c.valid_steps} of {budget.max_valid_steps}. Replies used: {c.iterations} of {budget.max_iterations}."
 
 

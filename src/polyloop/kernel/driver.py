@@ -201,10 +201,8 @@ class Driver:
         except Abandoned:
             return
         except BaseException as fault:
-            if not done.done():
-                done.set_exception(fault)
-            return
-        if not done.done():
+            done.set_exception(fault)
+        else:
             done.set_result(None)
 
     async def _caught(self, work: Awaitable[None]) -> None:

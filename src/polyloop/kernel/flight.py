@@ -34,9 +34,8 @@ async def unbroken(work: Awaitable[T], on_cancel: Callable[[], None] = lambda: N
         try:
             await asyncio.shield(task)
         except asyncio.CancelledError as cancel:
-            if not task.cancelled():
-                cancelled = cancel
-                on_cancel()
+            cancelled = cancel
+            on_cancel()
         except GeneratorExit:
             raise  # the loop is gone, and the work with it
         except BaseException:
@@ -114,8 +113,6 @@ class Flight:
             self.interrupt(why)
 
     def _leave(self, number: int) -> None:
-        if number != self._number or self._task is None:
-            return
-        self._number += 1
+        self._number = number + 1
         self._task, why = None, self._why
         self._on_leak(why)

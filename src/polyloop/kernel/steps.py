@@ -69,9 +69,8 @@ def _rejection(s: State, decision: Decided, call: Call | None, skip: str) -> Rej
     if withdrawn(s, decision) and (isinstance(decision, Act) or decision.code.startswith("args_")):
         message = f"{decision.tool} was withdrawn after too many calls with wrong arguments. Do without it."
         return Rejection("tool_exhausted", message, _signature(s, "tool_exhausted", decision))
-    if isinstance(decision, Act):
-        raise AssertionError("an action without a result has no step")
-    return Rejection(decision.code, decision.message, _signature(s, decision.code, decision))
+    reject = cast(Reject, decision)  # an action without a result has no step
+    return Rejection(reject.code, reject.message, _signature(s, reject.code, reject))
 
 
 def _signature(s: State, code: str, decision: Act | Reject) -> str:

@@ -23,7 +23,6 @@ class Materialiser:
     def __init__(self, look: Look) -> None:
         self.look = look
         self.reply: r.ModelResult | None = None
-        self.intents: dict[int, r.ActionIntent] = {}
 
     def feed(self, s: Sealed) -> dict[str, Json]:
         head: dict[str, Json] = {"seq": s.seq, "kind": s.kind, "at": s.at, "fence": s.fence, "prev": s.prev, "hash": s.hash}
@@ -32,12 +31,11 @@ class Materialiser:
         record, look = r.decode(s.kind, s.body), self.look
         fields = {**fields_of(record, look), **_unknown_fields(s.body, record)}
         if isinstance(record, r.ModelResult):
-            self.reply, self.intents = record, {}
+            self.reply = record
         elif isinstance(record, r.ActionIntent):
-            self.intents[record.call] = record
             fields["args"] = _shown_args(record, self.reply, look)
         elif isinstance(record, r.Step) and self.reply is not None:
-            fields |= step_fields(record, self.reply, self.intents.get(record.call), look)
+            fields |= step_fields(record, self.reply, look)
         return {**head, **fields}
 
 
@@ -100,18 +98,17 @@ def raw_output_of(step: r.Step, reply: r.ModelResult, look: Look) -> str:
     return look(raw)
 
 
-def step_fields(step: r.Step, reply: r.ModelResult, intent: r.ActionIntent | None, look: Look) -> dict[str, Json]:
+def step_fields(step: r.Step, reply: r.ModelResult, look: Look) -> dict[str, Json]:
     """`raw_output`, `reflection`, `plan`, `action`, derived by a strict parse; null where the reply could not be read."""
     raw = raw_output_of(step, reply, look)
     fields: dict[str, Json] = {"raw_output": raw, "reflection": None, "plan": None, "action": None}
-    if reply.tool_calls:
-        fields["action"] = {"tool": step.tool, "args": _shown_args(intent, reply, look)} if intent else None
-        return fields
     try:
         said = json.loads(raw)
     except (ValueError, RecursionError):  # not interpretable: the rejection says so
         return fields
-    if isinstance(said, dict):
+    if step.call < len(reply.tool_calls):
+        fields["action"] = {"tool": step.tool, "args": said}
+    elif isinstance(said, dict):
         said = cast("dict[str, Json]", said)
         fields |= {k: said.get(k) for k in ("reflection", "plan", "action")}
     return fields
@@ -119,9 +116,7 @@ def step_fields(step: r.Step, reply: r.ModelResult, intent: r.ActionIntent | Non
 
 def step_view(step: r.Step, state: State, look: Look) -> dict[str, Json]:
     """A whole step record, for its event; `state` is the one before the step is folded."""
-    call = state.call(step.call)
-    reply = cast(r.ModelResult, state.reply)
-    return {**fields_of(step, look), **step_fields(step, reply, call.intent if call else None, look)}
+    return {**fields_of(step, look), **step_fields(step, cast(r.ModelResult, state.reply), look)}
 
 
 def result_value(ended: r.RunEnded, at: Callable[[int], Record], reply_before: Callable[[int], r.ModelResult | None], look: Look) -> Json:
