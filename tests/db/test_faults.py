@@ -152,11 +152,14 @@ def test_after_a_failed_sync_the_old_handle_is_never_synced_again(template: Path
     assert stored(path) == {"b"}
 
 
-def test_a_batch_of_unknown_fate_is_unknown_to_each_of_it(template: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("dedicated", [False, True], ids=["thread", "dedicated"])
+def test_a_batch_of_unknown_fate_is_unknown_to_each_of_it(template: Path, tmp_path: Path, dedicated: bool) -> None:
     path = copy(template, tmp_path / "store")
 
     async def main() -> None:
         db = Database.open(path, [SCHEMA])
+        if dedicated:
+            db.dedicate()
 
         def fail(tx: Tx) -> None:
             raise KeyError

@@ -49,8 +49,19 @@ def hold_writer(db: Database, gate: threading.Event) -> None:
     assert started.wait(10)
 
 
-def test_a_write_is_seen_by_every_kind_of_read(db: Database) -> None:
+def choose(db: Database, dedicated: bool) -> None:
+    """Let the running loop commit for itself, or leave it to the writer thread."""
+    if dedicated:
+        db.dedicate()
+
+
+both_ways = pytest.mark.parametrize("dedicated", [False, True], ids=["thread", "dedicated"])
+
+
+@both_ways
+def test_a_write_is_seen_by_every_kind_of_read(db: Database, dedicated: bool) -> None:
     async def main() -> None:
+        choose(db, dedicated)
         assert await db.write(add, "a") == "a"
         assert db.look(names) == ["a"]
         assert await db.read(names) == ["a"]
@@ -60,8 +71,28 @@ def test_a_write_is_seen_by_every_kind_of_read(db: Database) -> None:
     assert db.look(names) == ["a", "b"]
 
 
-def test_the_tasks_of_one_turn_share_one_commit(db: Database) -> None:
+@both_ways
+def test_a_dedicated_loop_writes_where_it_stands(db: Database, dedicated: bool) -> None:
+    def where(_: Tx) -> int:
+        return threading.get_ident()
+
+    async def main() -> None:
+        choose(db, dedicated)
+        here = threading.get_ident()
+        assert (await db.write(where) == here) == dedicated
+        assert await asyncio.to_thread(db.write_sync, where) != here
+        assert await asyncio.to_thread(lambda: asyncio.run(db.write(where))) != here
+        await asyncio.to_thread(db.close)
+        with pytest.raises(Closed):
+            await db.write(add, "late")
+
+    asyncio.run(main())
+
+
+@both_ways
+def test_the_tasks_of_one_turn_share_one_commit(db: Database, dedicated: bool) -> None:
     async def main() -> list[str]:
+        choose(db, dedicated)
         return await asyncio.gather(*(db.write(add, f"n{i}") for i in range(100)))
 
     assert asyncio.run(main()) == [f"n{i}" for i in range(100)]
@@ -75,8 +106,10 @@ class Stop(BaseException):
 
 @pytest.mark.parametrize("fault", [ValueError("no"), Stop(), StopIteration(), DbError("x"), asyncio.CancelledError()])
 @pytest.mark.parametrize("among", [1, 7])
-def test_a_failing_piece_fails_alone_and_whole(db: Database, fault: BaseException, among: int) -> None:
+@both_ways
+def test_a_failing_piece_fails_alone_and_whole(db: Database, fault: BaseException, among: int, dedicated: bool) -> None:
     async def main() -> list[object]:
+        choose(db, dedicated)
         work = [db.write(add, f"n{i}", fault if i == among // 2 else None) for i in range(among)]
         return await asyncio.gather(*work, return_exceptions=True)
 
@@ -180,12 +213,17 @@ def test_a_cancelled_write_happens_whole(db: Database) -> None:
     asyncio.run(main())
 
 
-def test_threads_and_loops_share_the_writer(db: Database) -> None:
+@both_ways
+def test_threads_and_loops_share_the_writer(db: Database, dedicated: bool) -> None:
     async def some(name: str) -> None:
         await asyncio.gather(*(db.write(add, f"{name}-{i}") for i in range(20)))
 
     def loop(name: str) -> None:
-        asyncio.run(some(name))
+        async def main() -> None:
+            choose(db, dedicated and name == "w0")
+            await some(name)
+
+        asyncio.run(main())
 
     def plain(name: str) -> None:
         for i in range(20):

@@ -4,14 +4,11 @@ Theory of operation. All writes of a process go to one thread. What the tasks of
 handed over together; the thread takes everything that is there, without waiting for more, runs each piece of work under its own
 savepoint inside one transaction, commits once, wakes the waiters of each loop with a single call, and only then folds the log
 into the file. So a failing piece fails alone, a lone writer pays one commit and nothing else, and a hundred share one.
-
 A COMMIT that fails without proof of rollback makes all its waiters `CommitUnknown`. That connection is never used again; it is kept
 open only until its successor has buried what the COMMIT may have left in the log, because closing the last connection would let
 a recovery bring it back. While this is owed, reading first pays it: what a read then says is final.
-
 A loop that lives for its runs alone may be `dedicated`: it carries out its own batches where it stands, and saves the two
 thread switches of every commit. Whoever shares a loop with others must not: a slow disk would hold them all up.
-
 Reads run on their own connections: `read` on a small pool of threads with one snapshot, `look` inline for a single cheap query.
 """
 
@@ -134,12 +131,13 @@ class Database:
         self._queue.put(None)
         self._thread.join()
         self._pool.shutdown()
-        while self._failed:
-            self._failed.pop().abandon()
-        for session in (*self._idle, *filter(None, [self._session])):
-            with suppress(DbError):  # what is committed stands in the log: whoever opens the store next folds it in
-                session.close()
-        self._idle, self._session = [], None
+        with self._writing:
+            while self._failed:
+                self._failed.pop().abandon()
+            for session in (*self._idle, *filter(None, [self._session])):
+                with suppress(DbError):  # what is committed stands in the log: whoever opens the store next folds it in
+                    session.close()
+            self._idle, self._session = [], None
 
     # --- reading ---------------------------------------------------------------------------------------------------
 
@@ -165,8 +163,8 @@ class Database:
 
     def _hand_over(self, loop: asyncio.AbstractEventLoop) -> None:
         batch = self._gathered.pop(loop)
-        if loop is self._dedicated and not self._ended:
-            self._settle(batch)
+        if loop is self._dedicated:
+            self._settle(batch, loop)
         else:
             self._submit(batch)
 
@@ -192,15 +190,16 @@ class Database:
     def _drain(self) -> None:
         try:
             while True:
-                for unit in self._queue.get_nowait() or ():
-                    unit.error = Closed("the database is closed; nothing was written")
-                    _wake([unit])
+                _refuse(self._queue.get_nowait() or [])
         except Empty:
             return
 
-    def _settle(self, batch: list[_Unit]) -> None:
-        """Carry out a batch and wake those who wait for it."""
+    def _settle(self, batch: list[_Unit], here: asyncio.AbstractEventLoop | None = None) -> None:
+        """Carry out a batch and wake those who wait for it; `here` = the loop that does it itself."""
         with self._writing:
+            if self._ended:
+                _refuse(batch)
+                return
             try:
                 self._transact(batch)
             except BaseException as error:
@@ -209,7 +208,7 @@ class Database:
                     if unit.error is None:
                         unit.error = kind(str(error))  # one each: a raised exception belongs to its raiser
                         unit.error.__cause__ = error
-            _wake(batch)
+            _wake(batch, here)
             if self._session is not None and self._session.full:
                 self._fold(self._session)
 
@@ -304,7 +303,13 @@ def _in_snapshot(tx: Tx, fn: Callable[..., T], args: tuple[Any, ...]) -> T:
         session.rollback()
 
 
-def _wake(units: list[_Unit]) -> None:
+def _refuse(units: list[_Unit]) -> None:
+    for unit in units:
+        unit.error = Closed("the database is closed; nothing was written")
+    _wake(units)
+
+
+def _wake(units: list[_Unit], here: asyncio.AbstractEventLoop | None = None) -> None:
     loops: dict[asyncio.AbstractEventLoop | None, list[_Unit]] = {}
     for unit in units:
         loops.setdefault(unit.loop, []).append(unit)
@@ -312,20 +317,11 @@ def _wake(units: list[_Unit]) -> None:
         if loop is None:
             for unit in waiting:
                 unit.gate.release()
+        elif loop is here:
+            _deliver(waiting)
         else:
-            _call(loop, waiting)
-
-
-def _call(loop: asyncio.AbstractEventLoop, waiting: list[_Unit]) -> None:
-    try:
-        here = asyncio.get_running_loop() is loop
-    except RuntimeError:
-        here = False
-    if here:
-        _deliver(waiting)
-        return
-    with suppress(RuntimeError):  # that loop is closed: nobody waits there any more
-        loop.call_soon_threadsafe(_deliver, waiting)
+            with suppress(RuntimeError):  # that loop is closed: nobody waits there any more
+                loop.call_soon_threadsafe(_deliver, waiting)
 
 
 def _deliver(units: list[_Unit]) -> None:
