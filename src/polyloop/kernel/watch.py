@@ -17,13 +17,13 @@ class Watcher:
     def __init__(self, log: Log, poll_s: float = POLL_S) -> None:
         self._log = log
         self._poll_s = poll_s
-        self._drivers: set[Driver] = set()
+        self._drivers: dict[Driver, None] = {}
         self._task: asyncio.Task[None] | None = None
 
     def add(self, driver: Driver) -> None:
         """Watch a run until it is done."""
-        self._drivers.add(driver)
-        driver.on_done = lambda: self._drivers.discard(driver)
+        self._drivers[driver] = None
+        driver.on_done = lambda: self._drivers.pop(driver, None)
         if self._task is None or self._task.done():
             self._task = asyncio.ensure_future(self._watch())
 
