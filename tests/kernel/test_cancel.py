@@ -226,3 +226,80 @@ def test_a_tick_never_comes_after_the_grace() -> None:
 
     told = go(main())
     assert max(ticks) <= told
+
+
+# --- odd moments -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("what", ["model", "tool"])
+def test_work_that_cancels_itself_is_at_fault_and_nobody_else_is_cancelled(what: str) -> None:
+    """Handed case event_handler-04's kind: a CancelledError nobody asked for is a fault like any other."""
+    desk = Desk([asyncio.CancelledError() if what == "model" else act("look")], {"look": asyncio.CancelledError()})
+    ended = desk.start()
+    assert (ended.reason, ended.state) == ("model_call_failed" if what == "model" else "environment_fault", "ended")
+    assert "cancelled itself" in str(desk.shown())
+    desk.check()
+
+
+@pytest.mark.parametrize("poll", [False, True])
+def test_a_suspend_while_a_service_is_asked_leaves_everything_open(poll: bool) -> None:
+    first = Desk([act("write"), DONE], {"write": Deferred("t", "task", dispatched=True) if poll else said("x")})
+    first.start()
+    desk = Desk([act("write"), DONE], shelf=first.log.upto(5 if poll else 4), clock=SystemClock())
+    desk.actions.words["write"] = hang
+    before = list(desk.log.records)
+
+    async def main() -> Any:
+        task = asyncio.ensure_future(desk.resuming())
+        await asyncio.sleep(0.03)
+        desk.driver.suspend()
+        return await task
+
+    stopped = go(main())
+    assert (stopped.state, stopped.reason) == ("waiting" if poll else "interrupted", "")
+    assert (stopped.last_seq, desk.log.holder) == (desk.log.records[-1].seq, "")
+    assert desk.log.kinds[len(before) :] == ([] if poll else ["resume_started", "replay"])
+    desk.actions.words["write"] = said("landed")
+    assert desk.resume().reason == "completed"
+    desk.check()
+
+
+def test_a_poll_that_swallows_the_cancel_is_left_behind() -> None:
+    desk = Desk([act("write")], {"write": Deferred("t", "task", dispatched=True)}, clock=SystemClock(), grace_s=0.05)
+    desk.actions.words["write"] = Stubborn(0.3)
+    told, seconds = go(cancelled_in(desk, 0.03))
+    assert (told, seconds < 0.3) == ("raised", True)
+    assert desk.log.bodies()[-1].reason == "cancelled"
+    desk.check()
+
+
+@pytest.mark.parametrize(("policy", "status"), [("rerun", "unknown"), ("probe", "not_executed"), ("ask", "unknown")])
+def test_a_cancel_between_a_recovery_and_its_dispatch(policy: str, status: str) -> None:
+    """An earlier holder may have sent it, unless its service has said that it never began."""
+    work = tool("work", "read" if policy == "rerun" else "write", policy)
+    first = Desk([act("work")], tools=(work,))
+    first.start()
+    desk = Desk([act("work")], tools=(work,), shelf=first.log.upto(4))
+    desk.actions.words["work"] = NotStarted()
+    if policy == "ask":
+        desk.resume()
+        desk.log.leave("resolve", "settle:3", "approved", at=desk.clock.now_ms())
+    desk.log.after = lambda _, batch: batch[-1].kind in ("replay", "action_resolved") and asked(policy, desk) and desk.log.leave("cancel")
+    ended = desk.resume()
+    assert (ended.reason, desk.actions.done) == ("cancelled", [])
+    assert [x["status"] for x in desk.shown() if x["kind"] == "action_result"] == [status]
+    desk.check()
+
+
+def asked(policy: str, desk: Desk) -> bool:
+    """The moment before the dispatch: for a probe, after the service was asked."""
+    return policy != "probe" or bool(desk.actions.asked)
+
+
+def test_two_limits_that_pass_are_one_interruption() -> None:
+    slow = tool("look", timeout_s=0.04)
+    desk = Desk([act("look")], {"look": Stubborn(0.3)}, tools=(slow,), clock=SystemClock(), grace_s=0.1, wall_clock_s=0.08)
+    go(desk.starting())
+    assert status(desk) == [("error", "timeout", True, True)]
+    assert desk.log.bodies()[-1].detail == "wall_clock"
+    desk.check()

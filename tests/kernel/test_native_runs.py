@@ -6,12 +6,12 @@ import json
 from typing import Any
 
 import pytest
+
 from polyloop.kernel.native_tools import NativeTools
 from polyloop.kernel.objects import Agent, Budget, Request, Segment
 from polyloop.kernel.records import ToolCall
 from polyloop.kernel.seams import Outcome, Reply
 from polyloop.testing import said
-
 from tests.kernel.desk import CLOSED, LOOK, SUBMIT, WRITE, Desk, act, tool
 
 STRICT = tool("strict", schema={**CLOSED, "properties": {"path": {}}, "required": ["path"]})

@@ -232,3 +232,19 @@ def test_a_reply_read_as_nothing_ends_the_run() -> None:
     desk = Desk(["[]"], interpreter=Spelled())
     assert desk.start().reason == "internal_error"
     desk.check()
+
+
+def test_a_withdrawn_read_is_not_run_with_its_neighbours() -> None:
+    needy = tool("needy", max_argument_failures=1)
+    bad = ["reject", "args_invalid", "needy", "x"]
+    desk = Desk([spell(bad), spell(READ_A, ["act", "needy"], READ_B)], tools=(*TOOLS, needy), interpreter=Spelled())
+    desk.start()
+    assert [s["outcome"] for s in desk.steps()] == ["args_invalid", "ok", "tool_exhausted", "ok"]
+    assert desk.actions.calls("needy") == 0
+
+
+def test_pictures_and_files_reach_the_model_untouched() -> None:
+    parts = (r.Part(text="see"), r.Part("image", blob="ab" * 32, mime="image/png"), r.Part("file", blob="cd" * 32, mime="application/pdf"))
+    desk = desk_of(READ_A, deeds={"look": Outcome("ok", parts)})
+    desk.start()
+    assert desk.model.seen[1].messages[-1].parts[1:] == parts

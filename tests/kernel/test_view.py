@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from polyloop.kernel import records as r
+from polyloop.kernel.history import carried_text
 from polyloop.kernel.objects import Agent, Budget, Request, Segment
 from polyloop.kernel.records import BlobRef, bytes_text, canonical, decode, plain, text_bytes
 from polyloop.kernel.seams import Deferred, Reply
@@ -286,6 +287,23 @@ def test_S2_34_S2_50_segments_in_order_and_slots_in_their_places() -> None:
     assert second[6].text == "Go."
     assert all(q.tools is None for q in desk.model.seen)
     assert (second[-1], second[-7], second[2:4], len(second)) == (second[6], second[0], [second[2], second[3]], 7)
+
+
+def test_a_window_shows_the_last_replies_with_their_answers() -> None:
+    """The overflow policy acts on the view alone: the log keeps everything, and a resume shows the same."""
+    first = Desk([act("look", n=n) for n in range(2)] + [act("submit")])
+    first.start()
+    text = carried_text("", first.driver.state.history, first.driver.look)
+    request = Request("r1", Agent("a"), Budget(9, 9), (Segment("task", text="Do it."),), overflow="window(2)", history=text)
+    desk = Desk([act("write", n=n) for n in range(3)] + [act("submit")], request=request)
+    desk.start()
+    shown = [[m.text for m in q.messages][1:] for q in desk.model.seen]
+    replies = [act("look", n=1), act("submit"), *(act("write", n=n) for n in range(3))]
+    assert [x[::2] for x in shown] == [replies[n : n + 2] for n in range(4)]
+    assert {len(x) for x in shown} == {4}
+    again = Desk(desk.model.lines, request=request, shelf=desk.log.upto(12))
+    again.resume()
+    assert [m.text for m in again.model.seen[-1].messages] == [m.text for m in desk.model.seen[-1].messages]
 
 
 def test_the_view_is_a_sequence_and_never_a_copy() -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Final, cast, overload
+from typing import Final, TypeVar, cast, overload
 
 from . import records as r
 from .history import HistoryItem, carried
@@ -16,6 +16,7 @@ from .objects import ToolSpec
 from .records import BlobRef, Text, canonical
 from .seams import Message
 
+T = TypeVar("T", HistoryItem, Message)
 CUT_MARK: Final = "… [cut]"
 
 
@@ -71,8 +72,21 @@ def messages(s: State, specs: Mapping[str, ToolSpec], look: Callable[[Text], str
         else:
             text = _slot_text(s, seg.slot, specs) if seg.slot else "".join(look(p.text) for p in seg.parts)
             target.append(Message(seg.role, (r.Part(text=text),)))
-    earlier = _carried(look(s.start.history)) if s.start and s.start.history else ()
-    return Messages((*before, *earlier), s.history, tuple(after), look)
+    earlier: Sequence[Message] = _carried(look(s.start.history)) if s.start and s.start.history else ()
+    history: Sequence[HistoryItem] = s.history
+    if s.start and s.start.overflow != "none":
+        history, left = _last(history, int(s.start.overflow[len("window(") : -1]))
+        earlier, _ = _last(earlier, left)
+    return Messages((*before, *earlier), history, tuple(after), look)
+
+
+def _last(items: Sequence[T], replies: int) -> tuple[Sequence[T], int]:
+    """The last so many replies and what was said to each; how many more there could have been."""
+    at = len(items)
+    while at > 0 and replies > 0:
+        at -= 1
+        replies -= items[at].role == "assistant"
+    return items[at:], replies
 
 
 @lru_cache(maxsize=64)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, cast
 
@@ -16,6 +18,9 @@ from .records import RunStarted, Text, canonical, sha256, text_bytes
 PROTOCOL: Final = 1
 #: The only fields whose change a person may accept: what the model reads about a tool, and its limits.
 ACCEPTABLE: Final = ("description", "timeout_s", "result_limit")
+SLOTS: Final = ("", "history", "tools", "notice")
+#: What of a long history the model is shown: all of it, or the last k replies and what was said to them.
+OVERFLOW: Final = re.compile(r"none|window\([1-9][0-9]{0,5}\)")
 SECRET_WORDS: Final = ("password", "passwd", "secret", "api_key", "apikey", "access_key", "private_key", "credential", "bearer")
 
 
@@ -81,8 +86,8 @@ def _check(request: Request) -> None:
         if getattr(budget, name) < 1:
             raise BadRequest(f"budget.{name}", "must be at least 1")
     for name in budget.__struct_fields__:
-        if getattr(budget, name) < 0:
-            raise BadRequest(f"budget.{name}", "must not be negative")
+        if not 0 <= getattr(budget, name) < math.inf:
+            raise BadRequest(f"budget.{name}", "must be a number that is not negative")
     for field in ("binding", "assembly"):
         for key, value in cast(dict[object, object], getattr(request, field)).items():
             if not isinstance(key, str) or not isinstance(value, str):
@@ -91,10 +96,18 @@ def _check(request: Request) -> None:
                 raise BadRequest(f"binding.{key}", "looks like a secret; bindings are logged")
     if not is_json(request.params) or not is_json(request.result_schema):
         raise BadRequest("params", "must be plain JSON: string keys, finite numbers")
-    slots = [s.slot for s in request.segments if s.slot]
-    for slot in slots:
-        if slots.count(slot) > 1:
-            raise BadRequest(f"segments.{slot}", "at most one segment may hold this slot")
+    if not OVERFLOW.fullmatch(request.overflow):
+        raise BadRequest("overflow", "must be none or window(k), k = replies that are shown")
+    _check_segments(request.segments)
+
+
+def _check_segments(segments: Sequence[Segment]) -> None:
+    slots = [s.slot for s in segments if s.slot]
+    for s in segments:
+        if s.slot not in SLOTS or (s.slot and s.text):
+            raise BadRequest(f"segments.{s.name}", "must hold text, or one of the slots history, tools, notice")
+        if slots.count(s.slot) > 1:
+            raise BadRequest(f"segments.{s.slot}", "at most one segment may hold this slot")
 
 
 def is_json(value: Any) -> bool:

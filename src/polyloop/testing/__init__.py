@@ -3,5 +3,6 @@
 from polyloop.clock import ManualClock
 
 from .fakes import ScriptedActions, ScriptedModel, Toolset, said
+from .stores import FaultyLog, MemoryStore
 
-__all__ = ["ManualClock", "ScriptedActions", "ScriptedModel", "Toolset", "said"]
+__all__ = ["FaultyLog", "ManualClock", "MemoryStore", "ScriptedActions", "ScriptedModel", "Toolset", "said"]
