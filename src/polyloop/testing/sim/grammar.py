@@ -275,7 +275,7 @@ class Grammar:
         if reason == "unresolved_action":
             need(self._unresolved(detail), "unresolved, but nothing is open")
             return
-        open_ask = self.ask is not None and reason == "budget_exhausted" and self.ask_orphan  # asking again would cost more than is left
+        open_ask = self.ask_orphan and (reason, detail) == ("budget_exhausted", "iterations")  # asking again would cost more than is left
         need((self.ask is None or open_ask) and not self.replied, f"{reason} with something open")
         if self.must_end is not None:
             need((reason, body.get("completed_by", "") or detail)[: 1 + bool(self.must_end[1])] == self.must_end[: 1 + bool(self.must_end[1])],

@@ -50,7 +50,7 @@ class Handle:
 
 
 class SimLoop(asyncio.AbstractEventLoop):
-    """`pick(n)` chooses among n ready handles. `complaints` are exceptions nobody fetched."""
+    """`pick(n)` chooses among n ready handles."""
 
     def __init__(self, pick: Callable[[int], int]) -> None:
         self._pick = pick
@@ -59,9 +59,8 @@ class SimLoop(asyncio.AbstractEventLoop):
         self._timers: list[tuple[float, int, Handle]] = []
         self._number = 0
         self._nobody = Context()
-        self._tasks: list[tuple[asyncio.Task[Any], Coroutine[Any, Any, Any]]] = []
+        self._tasks: list[tuple[asyncio.Task[Any], Coroutine[Any, Any, Any], Life | None]] = []
         self.stopped = False
-        self.complaints: list[str] = []
 
     # --- what asyncio asks ---------------------------------------------------------------------------------------
 
@@ -89,7 +88,7 @@ class SimLoop(asyncio.AbstractEventLoop):
 
     def create_task(self, coro: Any, *, name: str | None = None, context: Context | None = None) -> asyncio.Task[Any]:
         task = asyncio.Task(coro, loop=self, name=name or "sim", context=context)
-        self._tasks.append((task, coro))
+        self._tasks.append((task, coro, context.get(OWNER) if context else OWNER.get()))
         return task
 
     def get_debug(self) -> bool:
@@ -99,9 +98,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         return not self.stopped
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        fault = context.get("exception")
-        if fault is not None:
-            self.complaints.append(f"{context.get('message')}: {fault!r}")
+        """Said when a task is destroyed with its fault, which is after the end; `unheard` asks before."""
 
     # --- what the world asks -------------------------------------------------------------------------------------
 
@@ -155,13 +152,18 @@ class SimLoop(asyncio.AbstractEventLoop):
             self._ready.append(heapq.heappop(timers)[2])
         return True
 
+    def unheard(self) -> list[BaseException]:
+        """Faults of living processes' tasks that nobody has fetched."""
+        done = [task for task, _, life in self._tasks if task.done() and not task.cancelled() and (life is None or life.alive)]
+        return [fault for task in done if task._log_traceback and (fault := task.exception())]  # pyright: ignore  # what asyncio itself would complain of
+
     def end(self) -> None:
         """Let go of everything: what never finished is closed without running on."""
         self.stopped = True
         asyncio._set_running_loop(self)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # some never began
-            for task, coro in self._tasks:
+            for task, coro, _ in self._tasks:
                 if not task.done():
                     task._log_destroy_pending = False  # pyright: ignore  # a crash is meant to leave tasks behind
                     with suppress(RuntimeError):  # it awaited again while closing: a dead process does not get that far

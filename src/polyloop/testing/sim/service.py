@@ -19,6 +19,7 @@ from polyloop.kernel.objects import Json, ToolSpec
 from polyloop.kernel.records import Part
 from polyloop.kernel.seams import Action, Deferred, NotStarted, Outcome, Pending, Settled, Signal, Stream, Unknown
 
+from .grammar import MAY_SAY
 from .loop import Life
 
 if TYPE_CHECKING:
@@ -99,19 +100,19 @@ class SimService:
         self.outcomes: dict[str, Outcome] = {}
         self.fenced: dict[str, int] = {}
         self.task_ends: dict[str, float] = {}
-        self.requests: set[Request] = set()
+        self.requests: dict[Request, None] = {}
 
     def send(self, sender: Life, action: Action) -> Request:
         world = self.world
         fate = next((f for f in FATES if world.chance(f"tool {f}")), "")
         request = Request(sender, action, fate, world.loop.create_future())
-        self.requests.add(request)
+        self.requests[request] = None
         slow = 40.0 if world.chance("tool slow") else 0.4
         world.loop.later(world.delay(slow), self._arrive, request)
         return request
 
     def _arrive(self, request: Request) -> None:
-        self.requests.discard(request)
+        self.requests.pop(request)
         if request.lost or request.fate in ("request lost", "hangs before", "raises before", "bails out"):
             answer: Any = {"raises before": RuntimeError("no connection"), "bails out": Bail("rude")}.get(request.fate, Outcome("unknown"))
         else:
@@ -222,9 +223,9 @@ class SimTools:
         return await answer
 
 
-#: What a person may say to a wait of that kind; the last only by mistake.
-EVERYTHING = ("approved", "denied", "answered", "finished", "expired", "withdrawn", "nonsense")
-SAYS = {"approval": ("approved", "approved", "denied"), "answer": ("answered", "answered", "denied"), "task": ("finished",), "run": ("finished",)}
+#: What a person says to a wait, and what only one says who is confused.
+SAYS = {"approval": ("approved", "approved", "denied"), "answer": ("answered", "answered", "denied")}
+NONSENSE = ("approved", "answered", "finished", "nonsense")
 
 
 class People:
@@ -240,44 +241,46 @@ class People:
         """A deferral has become durable."""
         world = self.world
         self.open[stream] = (token, awaited)
-        if awaited in ("task", "run"):
-            return
-        wait = world.delay(30.0)
+        self.answered.discard(token)
+        wait_s = world.delay(30.0)
         if awaited == "settle":
-            wait += 60  # looks after everything on its way has arrived
+            wait_s += 60  # looks after everything on its way has arrived
         elif until and world.chance("decided after the deadline"):
-            wait = max(0.0, (until - world.now_ms()) / 1000) + world.delay(5)
-        elif world.chance("nobody decides"):
+            wait_s = max(0.0, (until - world.now_ms()) / 1000) + world.delay(5)
+        elif awaited in SAYS and world.chance("nobody decides"):
             self.silent.add(token)
             return
-        world.loop.later(wait, self.decide, stream, token, awaited)
-        if world.chance("decided twice"):
-            world.loop.later(wait + world.delay(3), self.decide, stream, token, awaited)
+        if awaited != "task":  # of which the service tells
+            world.loop.later(wait_s, self.decide, stream, token, awaited)
+            if world.chance("decided twice"):
+                world.loop.later(wait_s + world.delay(3), self.decide, stream, token, awaited, True)
 
     def at_release(self, stream: Stream) -> None:
         """The run is just being let go."""
-        if stream in self.open and self.world.chance("decided in the moment of release"):
-            token, awaited = self.open[stream]
-            if awaited in SAYS and awaited != "task":
-                self.decide(stream, token, awaited)
+        token, awaited = self.open.get(stream, ("", ""))
+        if awaited in SAYS and token not in self.answered and self.world.chance("decided in the moment of release"):
+            self.decide(stream, token, awaited)
 
     def task_ends(self, action: Action, when: float) -> None:
         stream, token = Stream(action.scope, action.run_id), f"t:{action.key}"
         said = Signal(0, "resolve", 0, "service", token, "finished") if self.world.coin() else Signal(0, "poll", 0, "service")
         self.world.loop.later(when - self.world.loop.time() + 0.01, self.world.store.signal, stream, said)
 
-    def decide(self, stream: Stream, token: str, awaited: str) -> None:
-        says = SAYS.get(awaited) or self._settled(stream, token)
+    def decide(self, stream: Stream, token: str, awaited: str, again: bool = False) -> None:  # noqa: FBT001, FBT002  # a timer's argument
+        words = SAYS.get(awaited) or self._found(stream, token)
+        if not words or (token in self.answered and not again):
+            return
         if self.world.chance("says what makes no sense"):
             self.world.loop.later(self.world.delay(20), self.decide, stream, token, awaited)
-            says = [word for word in EVERYTHING if awaited != "settle" or word not in ("approved", "denied", "finished")]
-        decision = self.world.pick(says)
+            decision = self.world.pick([word for word in NONSENSE if word not in MAY_SAY[awaited]])
+        else:
+            decision = self.world.pick(words)
+            self.answered.add(token)
         body: Json = {"said": self.world.marker(stream.scope)} if decision == "answered" else None
         self.world.note("decides", f"{token} {decision}")
-        self.answered.add(token)
         self.world.store.signal(stream, Signal(0, "resolve", 0, "person", token, decision, body))
 
-    def _settled(self, stream: Stream, token: str) -> tuple[str, ...]:
-        """A person asked what became of an action has looked."""
+    def _found(self, stream: Stream, token: str) -> tuple[str, ...]:
+        """What a person finds who looks what became of an action; nothing if its records have rotted meanwhile."""
         key = self.world.judge.key_of(stream, token)
-        return ("finished",) if self.world.service.effects[key] else ("denied", "approved")
+        return () if key is None else ("finished",) if self.world.service.effects[key] else ("denied", "approved")

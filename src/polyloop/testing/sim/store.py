@@ -81,7 +81,7 @@ class SimStore:
         self.world = world
         self.shelves: dict[Stream, Shelf] = {}
         self.holders: dict[str, Holder] = {}
-        self.ops: set[Op] = set()
+        self.ops: dict[Op, None] = {}  # in order: no choice may hang on an address
 
     def shelf(self, stream: Stream) -> Shelf:
         return self.shelves.setdefault(stream, Shelf())
@@ -188,15 +188,17 @@ class SimStore:
         if sender is not None and not sender.alive:
             return world.loop.create_future()
         op = Op(sender, verb, args, world.loop.create_future())
-        self.ops.add(op)
+        self.ops[op] = None
         world.crash_maybe(sender, "crash at a request")
         world.loop.later(world.delay(0.004), self._land, op)
         return op.answer
 
     def _land(self, op: Op) -> None:
-        self.ops.discard(op)
+        self.ops.pop(op)
         if op.lost:
             return
+        if op.verb == "release":
+            self.world.people.at_release(op.args[0])
         answer, error = None, self._fault(op)
         if error is None or (isinstance(error, StoreUnknown) and self.world.chance("unknown, and it is in")):
             try:
