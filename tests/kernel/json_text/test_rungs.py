@@ -45,6 +45,7 @@ RUN = [  # text, repairs, args of read_file, raw_output (None = the clean span o
     ("line comment", CLEAN.replace('"plan"', '// it\'s why: {[\n"plan"'), "comment", CLEAN.replace('"plan"', ' \n"plan"')),
     ("block comments", CLEAN.replace(": ", "/* ** } */:", 1), "comment", CLEAN.replace(": ", " :", 1)),
     ("comment behind a trailing comma", CLEAN[:-1] + ", // last\n}", "comment trailing_comma", CLEAN[:-1] + "   \n}"),
+    ("trailing comma on its own line", CLEAN[:-1] + " \n,\n}", "trailing_comma", CLEAN[:-1] + " \n \n}"),
     ("full-width trailing comma", CLEAN[:-1] + "，}", "trailing_comma", CLEAN[:-1] + " }"),
     ("trailing comma behind a literal", acting('{"tool":"read_file","args":{"path":"a.md","limit":null,},}'), "trailing_comma", ...),
     ("half full-width", CLEAN.replace(",", "，").replace(": ", "："), "fullwidth", CLEAN.replace(": ", ":")),
