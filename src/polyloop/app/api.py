@@ -7,7 +7,7 @@ import threading
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -15,14 +15,13 @@ from polyloop.gateway.sources import source
 from polyloop.kernel.objects import Budget, Request, RunResult
 from polyloop.kernel.seams import Actions, Model, Sink
 from polyloop.kernel.verify import Verdict
-from polyloop.toolbox.actions import ToolActions
 from polyloop.toolbox.permission import Mode, Permitted
 from polyloop.toolbox.registry import Registry
 
 from .request_file import read_bytes
 from .runs import Runs
 from .store import open_runs
-from .wiring import Wiring, interpreter
+from .wiring import Wiring, executor, interpreter
 
 #: What a run may be given as tools: a registry, or the functions of one.
 ToolsGiven = Registry | Sequence[Callable[..., Any]]
@@ -119,10 +118,9 @@ def _wired(
     request: Request, model: Model | str, tools: ToolsGiven, actions: Actions | None, sinks: Sequence[Sink], mode: Mode
 ) -> tuple[Request, Wiring]:
     registry = tools if isinstance(tools, Registry) else Registry(tools)
-    made = ToolActions(registry) if actions is None else None
-    executor = Permitted(cast(Actions, actions or made), registry.specs, mode)
+    given = None if actions is None else Permitted(actions, registry.specs, mode)
     named = source(model, lambda name: read_bytes(Path(name))) if isinstance(model, str) else model
     assembly = {"permission_mode": mode, **({"model": model} if isinstance(model, str) else {}), **request.assembly}
-    groups, close = (made.groups, made.aclose) if made else (tuple, None)
-    wiring = Wiring(named, interpreter(request.agent.protocol), registry, executor, tuple(sinks), groups, close)
+    make = executor(registry, mode) if given is None else lambda _: given
+    wiring = Wiring(named, interpreter(request.agent.protocol), registry, make, tuple(sinks))
     return replace(request, assembly=assembly), wiring

@@ -47,7 +47,6 @@ class Holding:
         self._clock, self._lease_s = SystemClock(), lease_s()
         self.id = uuid7()
         self._stop = threading.Event()
-        self._beat = threading.Event()
         self._thread: threading.Thread | None = None
 
     def row(self) -> Holder:
@@ -62,16 +61,12 @@ class Holding:
         self._thread.start()
         return row
 
-    def changed(self) -> None:
-        """The process groups have changed: tell the store at once."""
-        self._beat.set()
+    async def tell(self) -> None:
+        """Write the row now: the process groups have changed."""
+        await self._log.heartbeat(self.row())
 
     def _work(self) -> None:
-        while not self._stop.is_set():
-            self._beat.wait(self._lease_s / 3)
-            self._beat.clear()
-            if self._stop.is_set():
-                return
+        while not self._stop.wait(self._lease_s / 3):
             try:
                 asyncio.run(self._log.heartbeat(self.row()))
             except StoreError:
@@ -79,7 +74,6 @@ class Holding:
 
     def end(self) -> None:
         self._stop.set()
-        self._beat.set()
         if self._thread is not None:
             self._thread.join()
 

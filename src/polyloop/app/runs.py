@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Final, cast
+from weakref import WeakSet
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -26,6 +28,7 @@ from polyloop.kernel.snapshot import BadRequest, request_of
 from polyloop.kernel.verify import Finding, Verdict, verify
 from polyloop.kernel.view import Look, run_result
 from polyloop.kernel.watch import Watcher
+from polyloop.toolbox.worker import WorkerPool
 
 from .audit_log import AuditLog, digests_of
 from .holding import Holding, end_groups
@@ -86,38 +89,47 @@ class Runs:
         self.log, self.scope, self.grace_s = log, scope, grace_s
         self.clock = SystemClock()
         self._holder: k.Holder | None = None
+        self._workers: WorkerPool | None = None
         self._watcher = Watcher(log)
-        self._wirings: list[Wiring] = []
-        self.driving: set[Driver] = set()
+        self._driving: WeakSet[Driver] = WeakSet()
 
     @asynccontextmanager
     async def holding(self) -> AsyncGenerator[None]:
         """Be a holder: heartbeat, watcher, tool processes; all are gone afterwards."""
-        holding = Holding(self.log, lambda: [g for w in self._wirings for g in w.groups()])
+        holding = Holding(self.log, lambda: self._workers.groups() if self._workers else ())
         with typed("run"):
             self._holder = await holding.begin()
+        # A new worker is in the holder row before it gets its first call: whoever takes over knows what to end.
+        self._workers = WorkerPool(on_groups_changed=holding.tell)
         try:
             yield
         finally:
-            for wiring in self._wirings:
-                await wiring.close()
+            await self._workers.aclose()
             holding.end()
-            self._holder = None
+            self._holder = self._workers = None
 
-    def _seams(self, wiring: Wiring, audit_to: Path | None = None) -> Seams:
-        if self._holder is None:
+    @asynccontextmanager
+    async def _seams(self, wiring: Wiring, audit_to: Path | None = None) -> AsyncGenerator[Seams]:
+        """The seams of one run, its workspace held meanwhile."""
+        if self._holder is None or self._workers is None:
             raise AssertionError("a run needs `async with runs.holding()`")
-        self._wirings.append(wiring)
         log = cast(k.Log, AuditLog(self.log, audit_to)) if audit_to else self.log
-        return Seams(log, wiring.model, wiring.interpreter, wiring.tools, wiring.actions, self.clock, salt, self._holder, wiring.sinks, self.grace_s)
+        actions = wiring.actions(self._workers)
+        if wiring.workspace is not None:
+            await asyncio.to_thread(wiring.workspace.hold)
+        try:
+            yield Seams(log, wiring.model, wiring.interpreter, wiring.tools, actions, self.clock, salt, self._holder, wiring.sinks, self.grace_s)
+        finally:
+            if wiring.workspace is not None:
+                wiring.workspace.close()
 
     def _watch(self, driver: Driver) -> None:
-        self.driving.add(driver)
+        self._driving.add(driver)
         self._watcher.add(driver)
 
     def suspend(self) -> None:
         """Stop all runs of this process without an end; they stay resumable."""
-        for driver in self.driving:
+        for driver in list(self._driving):
             driver.suspend()
 
     # --- going on ----------------------------------------------------------------------------------------------
@@ -125,13 +137,14 @@ class Runs:
     async def run(self, request: Request, wiring: Wiring, audit_to: Path | None = None) -> RunResult:
         """Start a run, or resume it if its id exists and the request is equal. Raises ProblemError (conflict, validation, ...)."""
         with typed("run"):
-            return await kernel.start(replace(request, scope=self.scope), self._seams(wiring, audit_to), end_groups, self._watch)
+            async with self._seams(wiring, audit_to) as seams:
+                return await kernel.start(replace(request, scope=self.scope), seams, end_groups, self._watch)
 
     async def resume(self, request: Request, wiring: Wiring, accept: Sequence[str] = (), audit_to: Path | None = None) -> RunResult:
         """Go on with a run under this request. Raises ProblemError (not_found, parameter_drift, owned_elsewhere, ...)."""
         with typed("resume"):
-            seams = self._seams(wiring, audit_to)
-            return await kernel.resume(self.stream(request.run_id), request, seams, end_groups, self._watch, accept)
+            async with self._seams(wiring, audit_to) as seams:
+                return await kernel.resume(self.stream(request.run_id), request, seams, end_groups, self._watch, accept)
 
     async def request(self, run_id: str) -> Request:
         """The request a logged run was started with. Raises ProblemError(not_found)."""
@@ -160,19 +173,22 @@ class Runs:
         except ProblemError:
             read = await self.read(run_id)
             wiring = logged_wiring(cast(r.RunStarted, r.decode("run_started", read.sealed[0].body or b"")))
-        return await kernel.resume(self.stream(run_id), None, self._seams(wiring), end_groups, self._watch)
+        async with self._seams(wiring) as seams:
+            return await kernel.resume(self.stream(run_id), None, seams, end_groups, self._watch)
 
     async def abandon(self, run_id: str, by: str) -> RunResult:
         """Close an interrupted or waiting run without touching anything else. Raises ProblemError(owned_elsewhere) if it lives."""
         with typed("abandon"):
             wiring = logged_wiring(cast(r.RunStarted, await self._start_of(run_id)))
-            return await kernel.abandon(self.stream(run_id), self._seams(wiring), end_groups, by)
+            async with self._seams(wiring) as seams:
+                return await kernel.abandon(self.stream(run_id), seams, end_groups, by)
 
     async def fork(self, run_id: str, at: int, new_id: str, wire: Callable[[Request], Wiring], budget: Budget | None = None) -> RunResult:
         """Start a new run from the history of another up to record `at`, which must stand between two iterations."""
         with typed("fork"):
             request = await self.fork_request(run_id, at, new_id, budget)
-            return await kernel.start(request, self._seams(wire(request)), end_groups, self._watch)
+            async with self._seams(wire(request)) as seams:
+                return await kernel.start(request, seams, end_groups, self._watch)
 
     async def fork_request(self, run_id: str, at: int, new_id: str, budget: Budget | None) -> Request:
         read = await self.read(run_id)

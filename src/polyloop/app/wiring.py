@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, cast
 
@@ -35,6 +35,8 @@ from polyloop.toolbox.actions import ToolActions
 from polyloop.toolbox.permission import Mode, Permitted
 from polyloop.toolbox.registry import Registry, Tool
 from polyloop.toolbox.submit import Submit
+from polyloop.toolbox.worker import WorkerPool
+from polyloop.workspace import Workspace, workspace_tools
 
 from .request_file import Plan, read_bytes
 
@@ -42,19 +44,15 @@ INTERPRETERS: Final[Mapping[str, Callable[[], Interpreter]]] = {"json-text/1": J
 
 
 class Wiring(Struct, frozen=True):
-    """One run's seams but the store's. `close` ends its tool processes; `groups` lists them."""
+    """One run's seams but the store's. `actions` makes the executor over the workers that all runs of a process share."""
 
     model: Model
     interpreter: Interpreter
     tools: Tools
-    actions: Actions
+    actions: Callable[[WorkerPool], Actions]
     sinks: tuple[Sink, ...] = ()
-    groups: Callable[[], Sequence[tuple[int, int]]] = lambda: ()
-    close_all: Callable[[], Awaitable[None]] | None = None
-
-    async def close(self) -> None:
-        if self.close_all is not None:
-            await self.close_all()
+    #: Held for as long as the run is driven, so that no other run has it.
+    workspace: Workspace | None = None
 
 
 def interpreter(protocol: str) -> Interpreter:
@@ -84,14 +82,10 @@ def request_for(plan: Plan) -> Request:
     )
 
 
-def catalogue(workspace: str | None) -> dict[str, Tool]:
+def catalogue(workspace: Workspace | None) -> dict[str, Tool]:
     """Tools by name that a request may ask for: what this build ships."""
     tools: dict[str, Tool] = {"submit": Submit()}
-    if workspace is not None:
-        from polyloop.workspace import Workspace, workspace_tools
-
-        tools |= workspace_tools(Workspace(workspace))
-    return tools
+    return tools if workspace is None else tools | workspace_tools(workspace)
 
 
 def wire(plan: Plan, sinks: Sequence[Sink] = ()) -> Wiring:
@@ -101,7 +95,7 @@ def wire(plan: Plan, sinks: Sequence[Sink] = ()) -> Wiring:
 
 def catalogue_specs() -> list[ToolSpec]:
     """The specs of all shipped tools, workspace tools included."""
-    return list(Registry(catalogue(".").values()).specs.values())
+    return list(Registry(catalogue(Workspace(".")).values()).specs.values())
 
 
 def rewire(request: Request, sinks: Sequence[Sink] = ()) -> Wiring:
@@ -110,10 +104,15 @@ def rewire(request: Request, sinks: Sequence[Sink] = ()) -> Wiring:
     base = Path(assembly.get("base", "."))
     model = source(assembly.get("model", ""), lambda name: read_bytes(base / name))
     names, completes = (cast("list[str]", json.loads(assembly.get(key, "[]"))) for key in ("tools", "completes"))
-    tools = Registry.resolve(names, catalogue(assembly.get("workspace")), str(base), completes)
-    actions = ToolActions(tools)
-    permitted = Permitted(actions, tools.specs, cast(Mode, assembly.get("permission_mode", "auto")))
-    return Wiring(model, interpreter(request.agent.protocol), tools, permitted, tuple(sinks), actions.groups, actions.aclose)
+    workspace = Workspace(assembly["workspace"]) if "workspace" in assembly else None
+    tools = Registry.resolve(names, catalogue(workspace), str(base), completes)
+    mode = cast(Mode, assembly.get("permission_mode", "auto"))
+    return Wiring(model, interpreter(request.agent.protocol), tools, executor(tools, mode), tuple(sinks), workspace)
+
+
+def executor(tools: Registry, mode: Mode) -> Callable[[WorkerPool], Actions]:
+    """The executor of a registry's tools under a permission mode."""
+    return lambda workers: Permitted(ToolActions(tools, workers=workers), tools.specs, mode)
 
 
 class LoggedTools:
@@ -147,4 +146,4 @@ class NoWorld:
 def logged_wiring(start: r.RunStarted) -> Wiring:
     """Wiring for ending a run whose model or tools cannot be found any more."""
     world = NoWorld()
-    return Wiring(world, interpreter(start.definition.interpreter), LoggedTools(start), world)
+    return Wiring(world, interpreter(start.definition.interpreter), LoggedTools(start), lambda _: world)
