@@ -15,7 +15,7 @@ from polyloop.gateway.sources import source
 from polyloop.kernel.objects import Budget, Request, RunResult
 from polyloop.kernel.seams import Actions, Model, Sink
 from polyloop.kernel.verify import Verdict
-from polyloop.toolbox.permission import Mode, Permitted
+from polyloop.toolbox.permission import Mode
 from polyloop.toolbox.registry import Registry
 
 from .request_file import read_bytes
@@ -118,9 +118,8 @@ def _wired(
     request: Request, model: Model | str, tools: ToolsGiven, actions: Actions | None, sinks: Sequence[Sink], mode: Mode
 ) -> tuple[Request, Wiring]:
     registry = tools if isinstance(tools, Registry) else Registry(tools)
-    given = None if actions is None else Permitted(actions, registry.specs, mode)
     named = source(model, lambda name: read_bytes(Path(name))) if isinstance(model, str) else model
     assembly = {"permission_mode": mode, **({"model": model} if isinstance(model, str) else {}), **request.assembly}
-    make = executor(registry, mode) if given is None else lambda _: given
-    wiring = Wiring(named, interpreter(request.agent.protocol), registry, make, tuple(sinks))
+    made = executor(registry, mode, actions)
+    wiring = Wiring(named, interpreter(request.agent.protocol), registry, made, tuple(sinks))
     return replace(request, assembly=assembly), wiring

@@ -19,7 +19,7 @@ from polyloop.kernel.machine import texts_of
 from polyloop.kernel.objects import Json
 from polyloop.kernel.records import BlobRef, Sealed, Text, bytes_text, canonical
 from polyloop.kernel.seams import Log, StoreError, Stream
-from polyloop.kernel.view import Materialiser, args_of
+from polyloop.kernel.view import Materialiser
 
 TYPE_BY_KIND: Final = {"run_started": "run_started", "step": "model_step", "action_result": "tool_call", "run_ended": "run_ended"}
 
@@ -31,6 +31,8 @@ class Tap:
         self.stream, self.done = stream, done
         self._texts: dict[str, str] = {}
         self._made = Materialiser(self._look)
+        #: Fields of this reply's intents by call index: what its tool calls are told with.
+        self._intents: dict[Json, dict[str, Json]] = {}
 
     def _look(self, text: Text) -> str:
         return self._texts.get(text.blob, f"[erased: {text.size} bytes]") if isinstance(text, BlobRef) else text
@@ -43,6 +45,10 @@ class Tap:
                 self._texts.clear()
             self._texts.update((d, bytes_text(blobs[d])) for d in digests_of([s]) if d in blobs)
             fields = self._made.feed(s)
+            if s.kind == "model_result":
+                self._intents.clear()
+            elif s.kind == "action_intent" and s.body is not None:
+                self._intents[fields["call"]] = fields
             if s.kind in TYPE_BY_KIND and s.seq > self.done:
                 out.append(self._line(s, fields))
                 self.done = s.seq
@@ -52,9 +58,9 @@ class Tap:
         reply, payload = self._made.reply, {k: v for k, v in fields.items() if k not in ("prev", "hash", "seq", "kind", "at")}
         if s.kind == "step" and reply is not None:
             payload["reply"] = self._look(reply.text)
-        intent = self._made.intents.get(int(str(fields.get("call", -1))))
-        if s.kind == "action_result" and intent is not None:
-            payload |= {"tool": intent.tool, "args": args_of(intent, reply, self._look), "key": intent.key, "replay": intent.replay}
+        intent = self._intents.get(fields.get("call")) if s.kind == "action_result" else None
+        if intent is not None:
+            payload |= {name: intent[name] for name in ("tool", "args", "key", "replay")}
         head: dict[str, Json] = {"type": TYPE_BY_KIND[s.kind], "tenant": self.stream.scope, "run": self.stream.run, "seq": s.seq, "at": s.at}
         return canonical({**head, "payload": payload}) + b"\n"
 

@@ -110,9 +110,9 @@ def rewire(request: Request, sinks: Sequence[Sink] = ()) -> Wiring:
     return Wiring(model, interpreter(request.agent.protocol), tools, executor(tools, mode), tuple(sinks), workspace)
 
 
-def executor(tools: Registry, mode: Mode) -> Callable[[WorkerPool], Actions]:
-    """The executor of a registry's tools under a permission mode."""
-    return lambda workers: Permitted(ToolActions(tools, workers=workers), tools.specs, mode)
+def executor(tools: Registry, mode: Mode, own: Actions | None = None) -> Callable[[WorkerPool], Actions]:
+    """The executor of a registry's tools, or a caller's own, under a permission mode."""
+    return lambda workers: Permitted(own or ToolActions(tools, workers=workers), tools.specs, mode)
 
 
 class LoggedTools:
