@@ -136,6 +136,16 @@ def test_a_cancel_before_the_call_sends_nothing_and_costs_nothing() -> None:
     assert (ended.reason, desk.model.seen, ended.counters.iterations) == ("cancelled", [], 0)
 
 
+def test_a_cancel_that_comes_with_the_intent_sends_nothing_and_is_refunded() -> None:
+    desk = Desk([act("look"), DONE])
+    desk.log.after = lambda number, _: number == 3 and desk.log.leave("cancel")
+    ended = desk.start()
+    assert (ended.reason, len(desk.model.seen), ended.counters.iterations) == ("cancelled", 1, 1)
+    assert desk.log.kinds[-3:] == ["cancel_requested", "model_result", "run_ended"]
+    assert desk.shown()[-2]["error"]["sent"] is False
+    desk.check()
+
+
 def test_a_cancel_between_two_actions_of_a_reply_stops_the_second() -> None:
     desk = Desk([spell(["act", "write", {"n": 1}], ["act", "write", {"n": 2}])], interpreter=Spelled())
     desk.actions.deeds["write"] = lambda _: desk.log.leave("cancel") or said("x")

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from polyloop.clock import SystemClock
 from polyloop.kernel.seams import StoreError
@@ -125,6 +126,32 @@ def test_a_cancel_while_a_batch_is_being_written_waits_for_it() -> None:
     assert desk.log.kinds[-1] == "run_ended"
     assert sum(seen) == len(desk.log.records)
     desk.check()
+
+
+def test_one_watcher_serves_all_runs_and_tells_only_the_one_that_was_meant() -> None:
+    shelves = [Shelf(), Shelf()]
+    desks = [Desk([hang], shelf=shelf, clock=SystemClock()) for shelf in shelves]
+
+    class Both:
+        async def moved(self, since: Any) -> Any:
+            return [s for s in since if shelves[0].left and s.run == "r1"]
+
+    async def main() -> list[str]:
+        watcher = Watcher(Both(), 0.01)
+        desks[1].request = replace(desks[1].request, run_id="r2")
+        tasks = []
+        for desk in desks:
+            desk._watch = watcher.add
+            tasks.append(asyncio.ensure_future(desk.starting()))
+        await asyncio.sleep(0.03)
+        shelves[0].leave("cancel")
+        told = [(await tasks[0]).reason, str(tasks[1].done())]
+        tasks[1].cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await tasks[1]
+        return told
+
+    assert go(main()) == ["cancelled", "False"]
 
 
 def test_the_watcher_tells_runs_in_flight_and_stops_with_them() -> None:

@@ -146,7 +146,7 @@ def test_completion_on_the_last_permitted_step_is_completion(path: str) -> None:
     """R31: budget 1, done in step 1."""
     deeds = {"submit": said("x")} if path == "mark" else {"submit": said("x", completion="DONE")}
     ended = Desk([DONE], deeds, valid_steps=1, iterations=1).start()
-    assert (ended.reason, ended.completed_by) == ("completed", "completion_tool" if path == "mark" else "environment")
+    assert (ended.ended, ended.reason, ended.completed_by) == (True, "completed", "completion_tool" if path == "mark" else "environment")
 
 
 # --- stall ---------------------------------------------------------------------------------------------------------

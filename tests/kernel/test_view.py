@@ -86,7 +86,8 @@ def test_S2_14_S2_21_original_and_repaired_stand_apart(reply: str, raw: str, rep
     assert (step["plan"], step["action"]) == (["a", "b"], {"tool": "flat", "args": {"path": "p"}})
     (intent, _) = [x for x in desk.shown() if x["kind"] == "action_intent"]
     assert intent["args"] == {"path": "p"}
-    assert next(a.args for a in desk.actions.done) == {"path": "p"}
+    assert desk.actions.done[0].args == {"path": "p"}
+    desk.check()
 
 
 @pytest.mark.parametrize("reply", ["prose", "[1]", '{"a": 1}', "", "\ud800", "{" * 50])

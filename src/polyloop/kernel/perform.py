@@ -39,7 +39,7 @@ async def call_model(run: Driver, command: d.CallModel) -> None:
     s, clock = run.state, run.seams.clock
     ask, start = s.ask, cast(r.RunStarted, s.start)
     assert ask is not None
-    if run.suspended:
+    if run.suspended or (run.cancel and not s.cancel):
         return
     began = clock.monotonic()
     specs = run.seams.tools.specs
