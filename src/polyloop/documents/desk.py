@@ -1,0 +1,156 @@
+"""The driver of the contract's pipeline for documents: each command is one small function of service and journal.
+
+`ask` reaches the service, `run` the journal. Atomic, both are the transaction the whole call runs in; over a transport each
+`run` is a commit of its own, and every request may be lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ..contract import leaf
+from ..contract.approval import Approval
+from ..contract.leaf import Conclusion, Prepared
+from ..contract.ledger import Entry
+from ..contract.paging import Seal
+from ..contract.problem import Problem, is_object
+from ..contract.receipt import Compensation, Verification, compared
+from ..contract.snapshot import digest
+from ..db import Tx
+from . import journal, reading
+from . import requests as ask
+from .journal import Memo, Recorded
+from .plan import Asked, Plan, planned
+
+SAVEPOINT: Final = "doc_steps"
+
+
+class Reach(Struct, frozen=True):
+    """How far a call reaches: `send` to the service, `run(fn, *args)` a function of a transaction of the journal."""
+
+    send: Callable[[ask.Request, str], ask.Reply]
+    run: Callable[..., Any]
+    atomic: bool = False
+
+
+class Desk:
+    """Answers the commands of one call, or of one reconciliation (then `asked` is None and `memo` is what was kept)."""
+
+    def __init__(
+        self, tenant: str, reach: Reach, *, session: str = "", seal: Seal | None = None, wait: Callable[[float], object] | None = None,
+        asked: Asked | None = None, memo: Memo | None = None,
+    ) -> None:  # fmt: skip
+        self.tenant, self.session, self._seal, self._wait, self._asked = tenant, session, seal, wait, asked
+        self.send, self.run, self.atomic = reach.send, reach.run, reach.atomic
+        self._plan = Plan(prepared=Prepared(), memo=memo or Memo())
+
+    def answer(self, command: leaf.Command) -> Any:
+        return _ANSWERS[type(command)](self, command)
+
+    # --- whether it may go on
+
+    def recall(self, command: leaf.Recall) -> Entry | None:
+        found: Recorded | None = self.run(journal.by_key, self.tenant, command.key)
+        return found.entry if found else None
+
+    def prepare(self, command: leaf.Prepare) -> Prepared:
+        self._plan = planned(replace(self.asked, call=command.call))
+        return self._plan.prepared
+
+    def find_approval(self, command: leaf.FindApproval) -> Approval | None:
+        return self.run(journal.find_approval, self.tenant, command.plan_id, command.request)
+
+    def keep_approval(self, command: leaf.KeepApproval) -> None:
+        self.run(journal.keep_approval, self.tenant, command.approval)
+
+    # --- doing it
+
+    def intend(self, command: leaf.Intend) -> Entry | None:
+        return self.run(self._intend, Recorded(command.entry, self._plan.memo, self.session), command.approval)
+
+    def _intend(self, tx: Tx, recorded: Recorded, approval: Approval | None) -> Entry | None:
+        taken = journal.intend(tx, self.tenant, recorded)
+        if taken is None and approval is not None:
+            journal.keep_approval(tx, self.tenant, approval)
+        if self.atomic:
+            tx.run(f"savepoint {SAVEPOINT}")
+        return taken
+
+    def send_step(self, command: leaf.Send) -> Any:
+        request = self._plan.requests.get(command.step.name)
+        if request is None:
+            assert self._seal is not None
+            return reading.read(replace(self.asked, call=command.call), self._plan, self._seal)
+        return self.send(request, command.step_id)
+
+    def conclude(self, command: leaf.Conclude) -> Conclusion:
+        replies, memo = command.replies, self._plan.memo
+        if self._asked is not None and self._asked.op.effect == "read":
+            answer = replies["read"]
+            return Conclusion(data=answer, facts=reading.facts(self._asked, answer))
+        done = {name: reply for name, reply in replies.items() if is_object(reply) and "revision" in reply}
+        target = command.entry.target
+        data: dict[str, Any] = {"nodeId": target["nodeId"], "canonicalUrl": target["canonicalUrl"]}
+        for reply in done.values():
+            data |= {name: reply[name] for name in ("revision", "blockIds", "version") if name in reply}
+        proofs = tuple(self._proof(target["nodeId"], name, reply) for name, reply in done.items()) if command.read_back else ()
+        moved = self._plan.prepared.resolved.get("container")
+        elsewhere = {**target, "container": moved} if moved else {}
+        return Conclusion(data=data, proofs=proofs, warnings=memo.warnings, compensation=_taken_back(memo, done), target=elsewhere)
+
+    def _proof(self, node_id: str, step: str, reply: dict[str, Any]) -> Verification:
+        """What the step should have brought about against what its revision holds. Raises ProblemError when it cannot be read."""
+        wanted = self._plan.memo.facts[step]
+        found = self.send(ask.Facts(node=node_id, revision=reply["revision"], version=reply.get("version", 0)), "")
+        held = {name: found.get(name) for name in wanted} if is_object(found) else {}
+        return compared("readback", digest(wanted), digest(held), reply["revision"])
+
+    def find(self, command: leaf.Find) -> Any:
+        found = self.send(ask.Find(step_id=command.step_id), "")
+        if is_object(found) and "reply" in found:
+            return found["reply"]
+        return Problem("invalid_response", "the service told nothing about this step", execution_started=None)
+
+    def roll_back(self, _: leaf.RollBack) -> None:
+        self.run(_roll_back)
+
+    def pause(self, command: leaf.Wait) -> None:
+        if self._wait is not None:
+            self._wait(command.seconds)
+
+    def settle(self, command: leaf.Settle) -> None:
+        self.run(journal.settle, self.tenant, command.entry)
+
+    @property
+    def asked(self) -> Asked:
+        assert self._asked is not None
+        return self._asked
+
+
+def _roll_back(tx: Tx) -> None:
+    tx.run(f"rollback to savepoint {SAVEPOINT}")
+
+
+def _taken_back(memo: Memo, done: dict[str, dict[str, Any]]) -> Compensation:
+    """Bound to the last revision written. Not offered when others wrote in between: it would take back theirs too."""
+    writes = [reply for name, reply in done.items() if name != "checkpoint"]
+    if memo.undo is None:
+        return Compensation(reason="this cannot be taken back")
+    if not writes:
+        return Compensation(reason="nothing was changed")
+    if any(later["before"] != earlier["revision"] for earlier, later in pairwise(writes)):
+        return Compensation(reason="others have written in between")
+    arguments = {**memo.undo.arguments, **({"revision": writes[0]["before"]} if memo.undo.before else {})}
+    return Compensation(available=True, operation=memo.undo.operation, arguments=arguments, expected=writes[-1]["revision"])
+
+
+_ANSWERS: Final[dict[type, Callable[[Desk, Any], Any]]] = {
+    leaf.Recall: Desk.recall, leaf.Prepare: Desk.prepare, leaf.FindApproval: Desk.find_approval, leaf.KeepApproval: Desk.keep_approval,
+    leaf.Intend: Desk.intend, leaf.Send: Desk.send_step, leaf.Conclude: Desk.conclude, leaf.Find: Desk.find, leaf.RollBack: Desk.roll_back,
+    leaf.Wait: Desk.pause, leaf.Settle: Desk.settle,
+}  # fmt: skip

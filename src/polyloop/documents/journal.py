@@ -1,0 +1,130 @@
+"""The runtime's own record: operations with their receipts, approvals, sessions. One function a row, tenant in every key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from ..contract.approval import Approval
+from ..contract.ledger import Entry
+from ..contract.session import Fact
+from ..db import Tx
+
+
+class Undo(Struct, frozen=True):
+    """How to take a write back. `before` = its argument `revision` is the one before the write."""
+
+    operation: str
+    arguments: dict[str, Any]
+    before: bool = False
+
+
+class Memo(Struct, frozen=True, kw_only=True):
+    """What is kept of a plan beside the entry: which facts must hold after each step, how to take it back, what it was about.
+
+    `content` = digest of what is written; `mark` numbers its blocks. Both are for who goes on with it.
+    """
+
+    facts: dict[str, dict[str, Any]] = {}
+    undo: Undo | None = None
+    warnings: tuple[str, ...] = ()
+    content: str = ""
+    mark: str = ""
+
+
+class Recorded(Struct, frozen=True):
+    """One operation as it stands."""
+
+    entry: Entry
+    memo: Memo
+    session: str
+
+
+def _recorded(row: tuple[Any, ...] | None) -> Recorded | None:
+    if row is None:
+        return None
+    entry, memo, session = row
+    return Recorded(msgspec.json.decode(entry, type=Entry), msgspec.json.decode(memo, type=Memo), session)
+
+
+def by_id(tx: Tx, tenant: str, operation_id: str) -> Recorded | None:
+    return _recorded(tx.row("select entry, plan, session from doc_operation where tenant = ? and id = ?", tenant, operation_id))
+
+
+def by_key(tx: Tx, tenant: str, key: str) -> Recorded | None:
+    return _recorded(tx.row("select entry, plan, session from doc_operation where tenant = ? and key = ?", tenant, key))
+
+
+def of_session(tx: Tx, tenant: str, session: str) -> list[Entry]:
+    """Every operation of a session, oldest first."""
+    rows = tx.rows("select entry from doc_operation where tenant = ? and session = ? order by id", tenant, session)
+    return [msgspec.json.decode(entry, type=Entry) for (entry,) in rows]
+
+
+def intend(tx: Tx, tenant: str, recorded: Recorded) -> Entry | None:
+    """The intent of an operation or of its next attempt; or the other operation that has its key."""
+    entry = recorded.entry
+    taken = by_key(tx, tenant, entry.key) if entry.key else None
+    if taken is not None and taken.entry.operation_id != entry.operation_id:
+        return taken.entry
+    tx.run(
+        "insert into doc_operation (tenant, id, key, session, plan, entry) values (?, ?, ?, ?, ?, ?)"
+        " on conflict (tenant, id) do update set plan = excluded.plan, entry = excluded.entry",
+        tenant, entry.operation_id, entry.key or None, recorded.session, _text(recorded.memo), _text(entry),
+    )  # fmt: skip
+    return None
+
+
+def settle(tx: Tx, tenant: str, entry: Entry) -> None:
+    tx.run("update doc_operation set entry = ? where tenant = ? and id = ?", _text(entry), tenant, entry.operation_id)
+
+
+def find_approval(tx: Tx, tenant: str, plan_id: str, request: str = "") -> Approval | None:
+    """By id where one is given, else the newest for this request."""
+    column, value = ("id", plan_id) if plan_id else ("request", request)
+    row = tx.row(f"select approval from doc_approval where tenant = ? and {column} = ? order by no desc limit 1", tenant, value)  # noqa: S608  # a column of our own
+    return msgspec.json.decode(row[0], type=Approval) if row else None
+
+
+def keep_approval(tx: Tx, tenant: str, approval: Approval) -> None:
+    tx.run(
+        "insert into doc_approval (tenant, id, request, no, approval)"
+        " values (?, ?, ?, (select coalesce(max(no), 0) + 1 from doc_approval where tenant = ?), ?)"
+        " on conflict (tenant, id) do update set approval = excluded.approval",
+        tenant, approval.id, approval.plan.arguments, tenant, _text(approval),
+    )  # fmt: skip
+
+
+def approvals(tx: Tx, tenant: str) -> list[Approval]:
+    """All there are, oldest first."""
+    rows = tx.rows("select approval from doc_approval where tenant = ? order by no", tenant)
+    return [msgspec.json.decode(text, type=Approval) for (text,) in rows]
+
+
+def facts(tx: Tx, tenant: str, session: str) -> list[Fact]:
+    rows = tx.rows("select fact from doc_fact where tenant = ? and session = ? order by no", tenant, session)
+    return [msgspec.json.decode(text, type=Fact) for (text,) in rows]
+
+
+def add_facts(tx: Tx, tenant: str, session: str, fresh: Iterable[Fact]) -> None:
+    for fact in fresh:
+        tx.run(
+            "insert into doc_fact (tenant, session, no, fact)"
+            " values (?, ?, (select coalesce(max(no), 0) + 1 from doc_fact where tenant = ? and session = ?), ?)",
+            tenant, session, tenant, session, _text(fact),
+        )  # fmt: skip
+
+
+def secret(tx: Tx, tenant: str, fresh: str) -> bytes:
+    """What a tenant's continuations are signed with; `fresh` is kept if there is none yet."""
+    tx.run("insert into doc_secret (tenant, secret) values (?, ?) on conflict (tenant) do nothing", tenant, fresh)
+    row = tx.row("select secret from doc_secret where tenant = ?", tenant)
+    assert row is not None
+    return row[0].encode()
+
+
+def _text(value: Struct) -> str:
+    return msgspec.json.encode(value).decode()

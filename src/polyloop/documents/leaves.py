@@ -1,0 +1,141 @@
+"""Every operation on documents: one table, from which come arguments, agent tools, checks and receipts (S0.1, S1.2)."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from ..contract.leaf import Operation, Step
+from ..contract.paging import LIST, MAX_ITEMS, MAX_PAGES
+from ..contract.schema import Shape, closed, exactly_one
+from ..formats.blocks import BLOCK_TYPES
+from . import limits
+
+CONTRACT: Final = "doc.operation.v1"
+READ: Final = "doc.read.v1"
+CONTENT: Final = "doc.content.v1"
+
+_ID: Final = {"type": "string", "maxLength": 100}
+_TITLE: Final = {"type": "string", "maxLength": limits.TITLE_CHARS}
+_FORMAT: Final = {"enum": ["markdown", "blocks", "text"]}
+_CONTENT: Final = {"type": ["string", "array"], "description": "Markdown, plain text, or blocks as fetch gives them (format says which)"}
+_REVISION: Final = {"type": "integer", "minimum": 1}
+_BOTH: Final = {"nodeId": _ID, "url": {"type": "string", "maxLength": 500}}
+_ANY: Final = {**_BOTH, "title": _TITLE}
+_GUARD: Final = {
+    "expectedRevision": {**_REVISION, "description": "the revision the change is based on; refused if the document has moved on"},
+    "force": {"type": "boolean", "description": "write whatever the revision is"},
+}
+_PAGING: Final = {
+    "limit": {"type": "integer", "minimum": 1, "maximum": limits.PAGE_MAX, "description": "page size"},
+    "continuation": {"type": "string", "maxLength": 2000, "description": "goes on where an earlier answer to the same question ended"},
+    "all": {"type": "boolean", "description": "false = one page"},
+    "maxPages": {"type": "integer", "minimum": 1, "maximum": MAX_PAGES},
+    "maxItems": {"type": "integer", "minimum": 1, "maximum": MAX_ITEMS},
+}
+_BLOCK: Final = {"blockId": _ID, "afterBlockId": _ID}
+#: What each command of `update` must be told.
+COMMANDS: Final[dict[str, tuple[str, ...]]] = {
+    "append": ("content",), "overwrite": ("content",), "insert_before": ("blockId", "content"), "insert_after": ("blockId", "content"),
+    "replace": ("blockId", "content"), "delete": ("blockId",), "copy": ("blockId", "afterBlockId"), "move": ("blockId", "afterBlockId"),
+    "str_replace": ("old", "new"),
+}  # fmt: skip
+#: Commands that take something away: they name the revision they are based on, and a person confirms them.
+TAKES_AWAY: Final = frozenset({"overwrite", "replace", "delete", "move"})
+
+REPLY: Final = Shape({
+    "type": "object", "required": ["nodeId", "revision", "before"],
+    "properties": {"nodeId": {"type": "string", "minLength": 1}, "revision": _REVISION, "before": {"type": "integer", "minimum": 0}},
+})  # fmt: skip
+_WRITTEN: Final = Shape({"type": "object", "required": ["nodeId"], "properties": {"nodeId": {"type": "string"}, "revision": _REVISION}})
+_SAVED: Final = Shape({**REPLY.raw, "required": [*REPLY.raw["required"], "version"], "properties": {**REPLY.raw["properties"], "version": _REVISION}})
+_LISTED: Final = Shape({
+    "type": "object", "required": ["contractVersion", "items", "count", "complete", "hasMore", "truncated", "stopReason", "continuation"],
+    "properties": {"contractVersion": {"const": LIST}},
+})  # fmt: skip
+_TOLD: Final = Shape({"type": "object", "required": ["contractVersion", "operation", "status", "complete", "data"]})
+
+WRITE: Final = Step("write", effect=True, reply=REPLY, echo=("nodeId",))
+_CHECKPOINT: Final = Step("checkpoint", effect=True, reply=_SAVED, echo=("nodeId",))
+
+
+def _needs(name: str, table: dict[str, tuple[str, ...]]) -> dict[str, Any]:
+    """A schema fragment: which fields must stand for which value of `name`."""
+    return {
+        "allOf": [
+            {"if": {"properties": {name: {"const": value}}, "required": [name]}, "then": {"required": list(needed)}}
+            for value, needed in table.items()
+        ]
+    }
+
+
+def _op(name: str, fields: dict[str, Any], *required: str, write: bool = True, **more: Any) -> Operation:
+    """A leaf. Fields of a target stand for exactly one of nodeId, url, title."""
+    schema: dict[str, Any] = {"type": "object", "properties": fields, "required": list(required), **more.pop("rules", {})}
+    if "nodeId" in fields:
+        schema |= exactly_one(*(n for n in ("nodeId", "url", "title") if n in fields and n not in (*required, *more.get("own", ()))))
+    more.pop("own", None)
+    given: dict[str, Any] = {"contract": CONTRACT, "effect": "write", "verify": "readback", "output": _WRITTEN, "steps": (WRITE,), "retry": "once"}
+    if not write:
+        given |= {"contract": READ, "effect": "read", "verify": "none", "output": _TOLD, "steps": (Step("read"),), "retry": "never"}
+    elif "expectedRevision" in fields:
+        given["based_on"] = "expectedRevision"
+    return Operation(name=f"doc.{name}", arguments=closed(schema), **given | more)
+
+
+_NEW: Final = {"title": _TITLE, "containerId": _ID}
+_UPDATE: Final = {"content": _CONTENT, "format": _FORMAT, "allowBlockLoss": {"type": "boolean"}}
+_TEXTS: Final = {"old": {"type": "string"}, "new": {"type": "string", "minLength": 0}}
+_SCOPED: Final = {
+    "scope": {"enum": ["full", "outline", "range", "section", "keyword", "tags"]}, "format": _FORMAT, "revision": _REVISION,
+    "startBlockId": _ID, "endBlockId": _ID, "keyword": {"type": "string", "maxLength": 300, "description": "alternatives are parted by |"},
+    "tags": {"type": "array", "items": {"enum": list(BLOCK_TYPES)}, "minItems": 1, "description": "block types"},
+}  # fmt: skip
+_SCOPE_NEEDS: Final = {"section": ("startBlockId",), "keyword": ("keyword",), "tags": ("tags",)}
+_VERSION: Final = {"type": "integer", "minimum": 1}
+
+OPERATIONS: Final[dict[str, Operation]] = {
+    op.name.removeprefix("doc."): op
+    for op in (
+        _op("create", {**_NEW, "content": _CONTENT, "format": _FORMAT}, "title"),
+        _op("create_folder", _NEW, "title"),
+        _op("fetch", {**_ANY, **_SCOPED}, write=False, contract=CONTENT, rules=_needs("scope", _SCOPE_NEEDS)),
+        _op("list", {"containerId": _ID, **_PAGING}, write=False, contract=LIST, output=_LISTED),
+        _op("inspect", _ANY, write=False),
+        _op("resolve", _ANY, write=False),
+        _op(
+            "update", {**_ANY, **_GUARD, "command": {"enum": list(COMMANDS)}, **_BLOCK, **_UPDATE, **_TEXTS}, "command",
+            rules=_needs("command", COMMANDS),
+        ),
+        _op(
+            "checkpoint_update", {**_ANY, **_GUARD, "mode": {"enum": ["append", "overwrite"]}, **_UPDATE}, "content", "mode",
+            steps=(_CHECKPOINT, WRITE),
+        ),
+        _op("version_save", {**_ANY, "label": _TITLE, **_GUARD}, steps=(Step("write", effect=True, reply=_SAVED, echo=("nodeId",)),)),
+        _op("version_list", {**_ANY, **_PAGING}, write=False, contract=LIST, output=_LISTED),
+        _op("version_revert", {**_ANY, **_GUARD, "version": _VERSION, "revision": _REVISION}, confirm=True),
+        _op("version_diff", {**_ANY, "from": _VERSION, "to": _VERSION}, "from", "to", write=False),
+        _op("copy", {**_BOTH, **_GUARD, **_NEW}, own=("title",)),
+        _op("move", {**_ANY, **_GUARD, "containerId": _ID}, "containerId", confirm=True),
+        _op("rename", {**_BOTH, **_GUARD, "title": _TITLE}, "title"),
+        _op("delete", {**_ANY, **_GUARD}, confirm=True),
+        _op("restore", {**_BOTH, **_GUARD}),
+        _op("purge", {**_BOTH, **_GUARD}, confirm=True),
+    )
+}  # fmt: skip
+
+_AFTERWARDS: Final = closed({"type": "object", "required": ["operationId"], "properties": {"operationId": _ID}})
+#: What is asked about an operation afterwards. These are carried out by the runtime itself.
+AFTERWARDS: Final[dict[str, Shape]] = dict.fromkeys(("reconcile", "compensate", "operation_get"), _AFTERWARDS)
+
+#: One line each, for models and people who choose an operation.
+PURPOSE: Final[dict[str, str]] = {
+    "create": "Make a document.", "create_folder": "Make a folder.", "fetch": "Read a document or a part of it.",
+    "list": "List documents and folders; complete=true proves that all are there.", "inspect": "Facts about one document or folder.",
+    "resolve": "Find the one node of a title, id or url.", "update": "Change the content of a document.",
+    "checkpoint_update": "Save a version, then change the content.", "version_save": "Name the content as it stands.",
+    "version_list": "List the saved versions.", "version_revert": "Bring an earlier content back.", "version_diff": "Compare two versions.",
+    "copy": "Copy a document.", "move": "Move into another folder.", "rename": "Give another title.", "delete": "Move to the trash.",
+    "restore": "Bring back from the trash.", "purge": "Erase what is in the trash, for good.",
+    "reconcile": "Find out what became of an operation; nothing is sent again.", "compensate": "Take an operation back.",
+    "operation_get": "What is recorded of an operation.",
+}  # fmt: skip

@@ -1,0 +1,83 @@
+"""The reads: what each answers, as plain data under one frame; lists as `doc.list.v1`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from ..contract.paging import MAX_ITEMS, MAX_PAGES, Fetch, Listing, Seal
+from ..contract.paging import Ask as Listed
+from ..contract.problem import as_wire
+from ..contract.session import Fact, Read
+from ..contract.snapshot import changes
+from . import content as c
+from . import limits
+from . import requests as ask
+from .plan import Asked, Plan, listing, version_revision
+
+
+def read(asked: Asked, plan: Plan, seal: Seal) -> dict[str, Any]:
+    """The answer of a read. Raises ProblemError (not_found, pagination, validation, ...)."""
+    if asked.name in _LISTS:
+        return as_wire(_LISTS[asked.name](asked, plan, seal))
+    told = _TOLD[asked.name](asked, plan)
+    frame = {"contractVersion": asked.op.contract, "operation": asked.op.name, "status": "success", "complete": True}
+    return {**frame, "target": plan.node["target"], "data": told}
+
+
+def facts(asked: Asked, answer: dict[str, Any]) -> tuple[Fact, ...]:
+    """What a session has read by this answer."""
+    if asked.name not in ("fetch", "inspect"):
+        return ()
+    return (Read(asked.name, answer["target"]["nodeId"], token=str(answer["data"]["revision"])),)
+
+
+def _listed(asked: Asked, query: dict[str, Any], seal: Seal, page: Callable[[Fetch], ask.Request], identity: str) -> Listing:
+    a = asked.args
+    listed = Listed(
+        tenant=asked.tenant, operation=asked.op.name, query=query, limit=a.get("limit", limits.PAGE), all=a.get("all", True), identity=identity,
+        max_pages=a.get("maxPages", MAX_PAGES), max_items=a.get("maxItems", MAX_ITEMS), continuation=a.get("continuation", ""),
+    )  # fmt: skip
+    return listing(asked, listed, seal, page)
+
+
+def _list(asked: Asked, _: Plan, seal: Seal) -> Listing:
+    container = asked.args.get("containerId")
+    query = {} if container is None else {"containerId": container}
+    return _listed(asked, query, seal, lambda f: ask.Nodes(container=container, cursor=f.cursor, limit=f.limit, snapshot=f.snapshot), "nodeId")
+
+
+def _versions(asked: Asked, plan: Plan, seal: Seal) -> Listing:
+    node_id = plan.node["target"]["nodeId"]
+    return _listed(
+        asked, {"nodeId": node_id}, seal, lambda f: ask.Versions(node=node_id, cursor=f.cursor, limit=f.limit, snapshot=f.snapshot), "version"
+    )
+
+
+def _fetch(asked: Asked, plan: Plan) -> dict[str, Any]:
+    args = asked.args
+    found = asked.ask(ask.Content(node=plan.node["target"]["nodeId"], revision=args.get("revision")))
+    part = c.SCOPES[args.get("scope", "full")](c.kept(found["blocks"]), args)
+    return {**c.shown(part, args.get("format", "markdown")), "revision": found["revision"], "title": plan.node["title"]}
+
+
+def _inspect(_: Asked, plan: Plan) -> dict[str, Any]:
+    return {name: plan.node[name] for name in ("title", "state", "revision", "hash", "blocks")}
+
+
+def _resolve(asked: Asked, plan: Plan) -> dict[str, Any]:
+    by = "exact_title" if "title" in asked.args else "stable_id_or_url"
+    return {"matchedBy": by, "title": plan.node["title"], "state": plan.node["state"], "revision": plan.node["revision"]}
+
+
+def _diff(asked: Asked, plan: Plan) -> dict[str, Any]:
+    node_id = plan.node["target"]["nodeId"]
+    sides = [{"version": v, "revision": version_revision(asked, node_id, v)} for v in (asked.args["from"], asked.args["to"])]
+    before, after = ({row[0]: row[2] for row in asked.ask(ask.Content(node=node_id, revision=side["revision"]))["blocks"]} for side in sides)
+    return {"from": sides[0], "to": sides[1], **changes(before, after)}
+
+
+_LISTS: Final[dict[str, Callable[[Asked, Plan, Seal], Listing]]] = {"list": _list, "version_list": _versions}
+_TOLD: Final[dict[str, Callable[[Asked, Plan], dict[str, Any]]]] = {
+    "fetch": _fetch, "inspect": _inspect, "resolve": _resolve, "version_diff": _diff,
+}  # fmt: skip

@@ -1,0 +1,165 @@
+"""What can be asked of a document service: the messages of the transport seam, all plain JSON, tagged by `verb`.
+
+A write travels under a step id and is carried out at most once under it; the step id of a write that was proved absent is
+fenced. A service raises ProblemError for what it refuses, always before it has begun (`execution_started` False).
+Seed: S0.8, S0.11, S0.39.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Protocol
+
+import msgspec
+from msgspec import Meta, Struct
+
+from . import limits
+
+Id = Annotated[str, Meta(min_length=1, max_length=100)]
+Title = Annotated[str, Meta(min_length=1, max_length=limits.TITLE_CHARS)]
+Bodies = Annotated[tuple[str, ...], Meta(max_length=limits.BLOCKS)]
+Revision = Annotated[int, Meta(ge=0)]
+#: The container of what stands in no folder.
+ROOT = "root"
+
+
+class Ask(Struct, frozen=True, kw_only=True, tag_field="verb", tag=str.lower, forbid_unknown_fields=True):
+    """A request."""
+
+
+class Create(Ask, frozen=True, kw_only=True):
+    """A document or folder under an id the caller chose. `blocks` = JSON of formats.Block each."""
+
+    node: Id
+    type: Literal["document", "folder"] = "document"
+    title: Title
+    container: Id = ROOT
+    blocks: Bodies = ()
+
+
+class Edit(Ask, frozen=True, kw_only=True):
+    """Take blocks out, change some where they stand, put some in; in this order, in one revision.
+
+    `remove` None = all. `was` = hashes blocks must still have. `ids` = ids for `blocks` (moved ones keep theirs).
+    """
+
+    node: Id
+    expected: Revision | None = None
+    was: dict[str, str] = {}
+    remove: tuple[str, ...] | None = ()
+    change: dict[str, str] = {}
+    blocks: Bodies = ()
+    ids: tuple[str, ...] = ()
+    side: Literal["end", "before", "after"] = "end"
+    anchor: str = ""
+
+
+class Revert(Ask, frozen=True, kw_only=True):
+    """Make the content what it was at an earlier revision."""
+
+    node: Id
+    expected: Revision | None = None
+    revision: Revision
+
+
+class Copy(Ask, frozen=True, kw_only=True):
+    """A new document with the content of another, as it stands."""
+
+    node: Id
+    source: Id
+    expected: Revision | None = None
+    title: Title
+    container: Id = ROOT
+
+
+class Put(Ask, frozen=True, kw_only=True):
+    """Rename, move, trash, restore: what is None stays."""
+
+    node: Id
+    expected: Revision | None = None
+    title: Title | None = None
+    container: Id | None = None
+    state: Literal["live", "trashed"] | None = None
+
+
+class Purge(Ask, frozen=True, kw_only=True):
+    """Erase the content and titles of a trashed node for good."""
+
+    node: Id
+    expected: Revision | None = None
+
+
+class Save(Ask, frozen=True, kw_only=True):
+    """Name the content as it stands: a version."""
+
+    node: Id
+    expected: Revision | None = None
+    label: str = ""
+
+
+class Describe(Ask, frozen=True, kw_only=True):
+    """One node. `since` = also what changed after that revision."""
+
+    node: Id
+    since: Revision | None = None
+
+
+class Content(Ask, frozen=True, kw_only=True):
+    """The blocks at a revision, None = now."""
+
+    node: Id
+    revision: Revision | None = None
+
+
+class Nodes(Ask, frozen=True, kw_only=True):
+    """One page of the live nodes at a snapshot ("" = now), in the order of their making. None = any container, any title."""
+
+    container: str | None = None
+    title: str | None = None
+    cursor: str = ""
+    limit: Annotated[int, Meta(ge=1, le=limits.PAGE_MAX)] = limits.PAGE
+    snapshot: str = ""
+
+
+class Versions(Ask, frozen=True, kw_only=True):
+    """One page of the versions of a node, oldest first."""
+
+    node: Id
+    cursor: str = ""
+    limit: Annotated[int, Meta(ge=1, le=limits.PAGE_MAX)] = limits.PAGE
+    snapshot: str = ""
+
+
+class Facts(Ask, frozen=True, kw_only=True):
+    """What one revision (and one version, if named) really did, read from the rows themselves."""
+
+    node: Id
+    revision: Revision
+    version: int = 0
+
+
+class Find(Ask, frozen=True, kw_only=True):
+    """What became of a step: `{"reply": ...}`, or null: it never was, and from now on never will be."""
+
+    step_id: Id
+
+
+Write = Create | Edit | Revert | Copy | Put | Purge | Save
+Read = Describe | Content | Nodes | Versions | Facts | Find
+Request = Write | Read
+Reply = dict[str, Any]
+
+
+class Transport(Protocol):
+    """The way to one service for one tenant. Raises ProblemError, whose `execution_started` is None whenever that is not known."""
+
+    #: Characters of content one request may carry; 0 = any.
+    chunk_chars: int
+
+    def ask(self, request: Request, step_id: str = "") -> Reply:
+        """Send once; the reply as it came, unproved."""
+        ...
+
+
+def decode(wire: object) -> Request:
+    """Raises msgspec.ValidationError."""
+    return msgspec.convert(wire, Request)
