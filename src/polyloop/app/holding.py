@@ -10,7 +10,6 @@ import asyncio
 import os
 import signal
 import threading
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
@@ -86,11 +85,12 @@ def end_groups(groups: Sequence[tuple[int, int]]) -> None:
             os.killpg(pgid, signal.SIGKILL)
         except ProcessLookupError:
             continue
-    until = time.monotonic() + GONE_S
+    clock, nap = SystemClock(), threading.Event()
+    until = clock.monotonic() + GONE_S
     while any(_members(pgid) for pgid, _ in waiting):
-        if time.monotonic() > until:
+        if clock.monotonic() > until:
             raise StoreError(f"process groups of the former holder do not end: {[g for g, _ in waiting]}")
-        time.sleep(0.005)
+        nap.wait(0.005)
 
 
 def _members(pgid: int) -> bool:

@@ -374,9 +374,6 @@ class Log(Protocol):
     async def close(self) -> None: ...
 
 
-# --- the rest ----------------------------------------------------------------------------------------------------
-
-
 class Clock(Protocol):
     def now_ms(self) -> int:
         """Store time, epoch milliseconds."""
