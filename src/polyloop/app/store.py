@@ -17,14 +17,21 @@ from .runs import Runs, typed
 NAME_CHARS: Final = 200
 
 
+def check_place(store: str, tenant: str) -> None:
+    """Raises ProblemError: validation for a tenant that is none, capability_unavailable for a kind of store there is not."""
+    if not tenant or len(tenant) > NAME_CHARS or not tenant.isprintable():
+        raise problem("validation", f"a tenant is 1 to {NAME_CHARS} printable characters, not {tenant!r}", stage="arguments")
+    if "://" in store:
+        raise problem("capability_unavailable", f"no store of this kind in this build: {store.partition('://')[0]}://", stage="open")
+
+
 @asynccontextmanager
 async def open_runs(store: str, tenant: str, *, dedicated: bool = False) -> AsyncGenerator[Runs]:
     """The runs of a tenant in a store: a path, or `sqlite:PATH`. Raises ProblemError (validation, corrupt_store, ...).
 
     `dedicated`: the running loop lives for these runs alone and may wait for the disk itself; that saves two thread switches a commit.
     """
-    if not tenant or len(tenant) > NAME_CHARS or not tenant.isprintable():
-        raise problem("validation", f"a tenant is 1 to {NAME_CHARS} printable characters, not {tenant!r}", stage="arguments")
+    check_place(store, tenant)
     with typed("open"):
         log = open_log(store)
     if dedicated:

@@ -37,7 +37,9 @@ def list_(place: Place) -> None:
 
     async def work() -> list[Approval]:
         async with read_runs(place.store, place.tenant) as runs:
-            return await approvals(runs)
+            of_runs = await approvals(runs)
+        with open_documents(place.store, place.tenant) as documents:
+            return [*of_runs, *await plans(documents)]
 
     found = carry_out(place, work)
     if place.as_json:

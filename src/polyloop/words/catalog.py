@@ -75,6 +75,17 @@ SENTENCES: Final[dict[str, tuple[str, str]]] = {
         "去看：{folder} 里的 ledger.txt；cd 过去运行 polyloop show {run} --store runs.db，或 polyloop log {run} --jsonl --store runs.db",
         "Look at ledger.txt in {folder}; there, run: polyloop show {run} --store runs.db, or polyloop log {run} --jsonl --store runs.db",
     ),
+    "doc.success": ("{operation}：已完成。", "{operation}: done."),
+    "doc.partial_success": (
+        "{operation}：只完成了一部分；先看 steps 与 compensation，不要重做已成功的步骤。",
+        "{operation}: done in part; look at steps and compensation, repeat nothing that succeeded.",
+    ),
+    "doc.unknown": (
+        "{operation}：不知道是否已写入；先回读，或用 reconcile 查明，不要重发。",
+        "{operation}: not known whether it was written; read it back or reconcile it, do not send it again.",
+    ),
+    "doc.retryable": ("{operation}：还没有开始，可以再试一次。", "{operation}: it has not begun; it may be tried once more."),
+    "doc.failed": ("{operation}：没有完成。", "{operation}: not done."),
     "exported": ("已写入 {path}。", "Written to {path}."),
 }
 

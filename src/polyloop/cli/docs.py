@@ -1,0 +1,118 @@
+"""Commands of documents: every operation by its name, its arguments as JSON, its receipt as JSON."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any, Final, cast
+
+import typer
+
+from polyloop.app.documents import open_documents
+from polyloop.contract.operation import shown
+from polyloop.contract.problem import problem
+from polyloop.contract.session import Mode
+from polyloop.documents.leaves import AFTERWARDS, OPERATIONS, PURPOSE
+from polyloop.documents.runtime import Caller
+from polyloop.toolbox.permission import MODES
+from polyloop.words.catalog import say
+
+from .frame import Place, carry_out, placed
+
+app: Final = typer.Typer(no_args_is_help=True, help="Documents: create, read, change; every write answers with a receipt.")
+OpArgument = Annotated[str, typer.Argument(metavar="OP", help="Operation; `polyloop docs ops` lists them.")]
+
+
+def _arguments(source: str) -> dict[str, Any]:
+    """Raises ProblemError(validation) for what is no JSON object."""
+    try:
+        text = sys.stdin.read() if source == "-" else Path(source).read_text("utf-8")
+        value = json.loads(text, object_pairs_hook=_once, parse_constant=_no_constant)
+    except (OSError, ValueError, RecursionError) as error:
+        raise problem("validation", f"--args: {error}", operation="docs", stage="arguments", details={"field": "", "issue": "not_json"}) from error
+    if not isinstance(value, dict):
+        raise problem(
+            "validation", "--args: a JSON object is needed", operation="docs", stage="arguments", details={"field": "", "issue": "wrong_type"}
+        )
+    return cast("dict[str, Any]", value)
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a name stands twice in one object")
+    return found
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON number")
+
+
+@app.command()
+@placed
+def call(
+    place: Place,
+    op: OpArgument,
+    args: Annotated[str, typer.Option("--args", metavar="FILE|-", help="The arguments, a JSON object.")],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only the plan.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Approve and carry out in one.")] = False,
+    plan: Annotated[str, typer.Option("--plan", help="The approved plan this call consumes.")] = "",
+    session: Annotated[str, typer.Option("--session", help="A session; made on first use.")] = "",
+    mode: Annotated[str, typer.Option("--mode", help="read_only, request_approval or auto.")] = "auto",
+) -> None:
+    """Carry out one operation."""
+
+    async def work() -> tuple[dict[str, Any], int]:
+        if mode not in MODES:
+            details = {"field": "mode", "issue": "invalid_value"}
+            raise problem("validation", f"--mode is one of {', '.join(MODES)}", operation="docs", stage="arguments", details=details)
+        caller = Caller(mode=cast(Mode, mode), session=session, plan_id=plan, approved_by="cli" if yes else "", dry_run=dry_run)
+        given = _arguments(args)
+        with open_documents(place.store, place.tenant) as documents:
+            return shown(await documents.call(op, given, caller))
+
+    answer, code = carry_out(place, work)
+    if place.as_json:
+        place.print_json(answer)
+    else:
+        sys.stdout.write(_for_people(place, op, answer) + "\n")
+    if code:
+        raise typer.Exit(code)
+
+
+def _for_people(place: Place, op: str, answer: dict[str, Any]) -> str:
+    if error := answer.get("error"):
+        status = error["details"].get("status") or "failed"
+        line = say(f"doc.{status}", place.lang, operation=error["operation"] or op)
+        return "\n".join([line, f"{error['kind']}: {error['message']}", *(f"planId {p}" for p in [error["details"].get("planId")] if p)])
+    if isinstance(data := answer.get("data"), dict) and "content" in data:
+        return str(cast("dict[str, Any]", data)["content"])
+    line = say("doc.success", place.lang, operation=answer.get("operation", op))
+    return f"{line}\n{json.dumps(answer.get('items', answer.get('data', answer)), ensure_ascii=False, indent=2)}"
+
+
+@app.command()
+@placed
+def ops(place: Place) -> None:
+    """The operations there are."""
+    if place.as_json:
+        place.print_json({"operations": [{"name": name, "purpose": text} for name, text in PURPOSE.items()]})
+    else:
+        sys.stdout.write("\n".join(f"{name:<18} {text}" for name, text in PURPOSE.items()) + "\n")
+
+
+@app.command()
+@placed
+def schema(
+    place: Place,
+    op: OpArgument,
+) -> None:
+    """The JSON Schema of an operation's arguments."""
+
+    async def work() -> dict[str, Any]:
+        if op not in PURPOSE:
+            raise problem("not_found", f"there is no operation {op!r}", operation="docs", stage="arguments")
+        return (AFTERWARDS[op] if op in AFTERWARDS else OPERATIONS[op].arguments).raw
+
+    place.print_json(carry_out(place, work))
