@@ -6,9 +6,11 @@ from typing import Final
 
 from polyloop.contract import approval as contract
 from polyloop.contract.problem import as_wire, problem
+from polyloop.db.birth import locate
 from polyloop.documents.runtime import DocRuntime
 
 from .approvals import PERSON, Approval
+from .documents import open_documents
 
 #: Ids of plans begin so; those of runs never do.
 PLAN: Final = "plan-"
@@ -19,9 +21,12 @@ def _told(found: contract.Approval) -> Approval:
     return Approval(found.id, "", 0, as_wire(found.plan), found.until, _STATES.get(found.state, found.state))
 
 
-async def plans(documents: DocRuntime) -> list[Approval]:
-    """All that are pending, oldest first."""
-    return [told for a in await documents.approvals() if (told := _told(a)).state == "pending"]
+async def plans(store: str, tenant: str) -> list[Approval]:
+    """All that are pending in a store, oldest first. A store that is not there is an empty one, and is not made."""
+    if "://" not in store and not locate(store).exists():
+        return []
+    with open_documents(store, tenant) as documents:
+        return [told for a in await documents.approvals() if (told := _told(a)).state == "pending"]
 
 
 async def plan(documents: DocRuntime, plan_id: str) -> Approval:

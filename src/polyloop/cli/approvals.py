@@ -8,6 +8,8 @@ from typing import Annotated, Any, Final
 import typer
 
 from polyloop.app.approvals import Approval, approval, approvals, decide
+from polyloop.app.documents import open_documents
+from polyloop.app.plans import PLAN, decide_plan, plan, plans
 from polyloop.app.store import read_runs
 from polyloop.kernel.records import canonical
 from polyloop.words.catalog import say
@@ -37,9 +39,7 @@ def list_(place: Place) -> None:
 
     async def work() -> list[Approval]:
         async with read_runs(place.store, place.tenant) as runs:
-            of_runs = await approvals(runs)
-        with open_documents(place.store, place.tenant) as documents:
-            return [*of_runs, *await plans(documents)]
+            return [*await approvals(runs), *await plans(place.store, place.tenant)]
 
     found = carry_out(place, work)
     if place.as_json:
@@ -58,6 +58,9 @@ def show(
     """One approval: exactly what would be done."""
 
     async def work() -> Approval:
+        if approval_id.startswith(PLAN):
+            with open_documents(place.store, place.tenant) as documents:
+                return await plan(documents, approval_id)
         async with read_runs(place.store, place.tenant) as runs:
             return await approval(runs, approval_id)
 
@@ -87,6 +90,9 @@ def reject(
 
 def _decide(place: Place, approval_id: str, decision: str, reason: str) -> None:
     async def work() -> Approval:
+        if approval_id.startswith(PLAN):
+            with open_documents(place.store, place.tenant) as documents:
+                return await decide_plan(documents, approval_id, decision, reason)
         async with read_runs(place.store, place.tenant) as runs:
             return await decide(runs, approval_id, decision, reason)
 

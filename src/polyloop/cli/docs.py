@@ -12,7 +12,6 @@ import typer
 from polyloop.app.documents import open_documents
 from polyloop.contract.operation import shown
 from polyloop.contract.problem import problem
-from polyloop.contract.session import Mode
 from polyloop.documents.leaves import AFTERWARDS, OPERATIONS, PURPOSE
 from polyloop.documents.runtime import Caller
 from polyloop.toolbox.permission import MODES
@@ -30,12 +29,14 @@ def _arguments(source: str) -> dict[str, Any]:
         text = sys.stdin.read() if source == "-" else Path(source).read_text("utf-8")
         value = json.loads(text, object_pairs_hook=_once, parse_constant=_no_constant)
     except (OSError, ValueError, RecursionError) as error:
-        raise problem("validation", f"--args: {error}", operation="docs", stage="arguments", details={"field": "", "issue": "not_json"}) from error
+        raise _no_arguments(str(error), "not_json") from error
     if not isinstance(value, dict):
-        raise problem(
-            "validation", "--args: a JSON object is needed", operation="docs", stage="arguments", details={"field": "", "issue": "wrong_type"}
-        )
+        raise _no_arguments("a JSON object is needed", "wrong_type")
     return cast("dict[str, Any]", value)
+
+
+def _no_arguments(why: str, issue: str) -> Exception:
+    return problem("validation", f"--args: {why}", operation="docs", stage="arguments", details={"field": "", "issue": issue})
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -67,7 +68,7 @@ def call(
         if mode not in MODES:
             details = {"field": "mode", "issue": "invalid_value"}
             raise problem("validation", f"--mode is one of {', '.join(MODES)}", operation="docs", stage="arguments", details=details)
-        caller = Caller(mode=cast(Mode, mode), session=session, plan_id=plan, approved_by="cli" if yes else "", dry_run=dry_run)
+        caller = Caller(mode=mode, session=session, plan_id=plan, approved_by="cli" if yes else "", dry_run=dry_run)
         given = _arguments(args)
         with open_documents(place.store, place.tenant) as documents:
             return shown(await documents.call(op, given, caller))
