@@ -291,9 +291,9 @@ def _head(loaded: k.Loaded) -> str:
 
 
 def _settle_token(call: Call) -> str:
-    if call.phase == "waiting" and call.deferred is not None and call.deferred.awaited == "settle":
+    if call.stage == "waiting" and call.deferred is not None and call.deferred.awaited == "settle":
         return call.deferred.token
-    open_ask = call.phase == "open" and call.intent is not None and call.intent.replay == "ask"
+    open_ask = call.stage == "open" and call.intent is not None and call.intent.replay == "ask"
     return f"settle:{call.intent_seq}" if open_ask else ""
 
 

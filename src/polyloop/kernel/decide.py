@@ -164,13 +164,13 @@ def _call_command(s: State, now: int) -> Command:
 
 
 def _begun(s: State, call: Call, now: int) -> Command | None:
-    if call.phase == "stepped":
+    if call.stage == "stepped":
         return None
-    if call.phase == "settled":
+    if call.stage == "settled":
         return MakeStep(call.index)
-    if call.phase in ("resolved", "refused"):
+    if call.stage in ("resolved", "refused"):
         return Conclude(call.index)
-    if call.phase == "waiting":
+    if call.stage == "waiting":
         return _waiting(s, call, now)
     if call.orphan:
         if _exhausted(s, call.recoveries):
@@ -178,7 +178,7 @@ def _begun(s: State, call: Call, now: int) -> Command | None:
         return Recover(call.index)
     if s.cancel is not None or overdue(s, now):
         return Conclude(call.index)
-    return Execute(tuple(c.index for c in s.calls if c.phase == "open" and not c.orphan))
+    return Execute(tuple(c.index for c in s.calls if c.stage == "open" and not c.orphan))
 
 
 def _waiting(s: State, call: Call, now: int) -> Command:
@@ -215,7 +215,7 @@ def withdrawn(s: State, decision: Act | Reject) -> bool:
 
 def _skip(s: State, index: int, now: int) -> str:
     budget = _budget(s)
-    running = sum(1 for c in s.calls if c.phase in ("open", "settled"))
+    running = sum(1 for c in s.calls if c.stage in ("open", "settled"))
     if s.cancel is not None:
         return "the run is cancelled"
     if s.end is not None:

@@ -2,7 +2,7 @@
 
 Theory of operation. The log is the state; this file says what each record does to it. An iteration is: ask the model
 (model_intent .. model_result), settle each decision of its reply (a `Call` per decision: intent, result, step), close.
-`Call.phase` moves only along `MAY_MOVE`; a record that does not fit raises `IllegalRecord`, which is how `verify` and
+`Call.stage` moves only along `MAY_MOVE`; a record that does not fit raises `IllegalRecord`, which is how `verify` and
 `load` find a log that no run could have written. Resume is folding the log and asking `decide`; there is no other path.
 Decisions themselves are not in the log: they are a pure function of the reply, so `decisions` is only a memory of them.
 """
@@ -27,13 +27,13 @@ REJECTED_REPLY_CHARS: Final = 2000
 #: Code of a model call that was cut short by a cancel or a deadline: a closing record, not an end of its own.
 INTERRUPTED: Final = "interrupted"
 
-Phase = Literal["open", "waiting", "resolved", "refused", "settled", "stepped"]
+Stage = Literal["open", "waiting", "resolved", "refused", "settled", "stepped"]
 MAY_MOVE: Final[dict[str, frozenset[str]]] = {
     "action_result": frozenset({"open", "resolved", "refused"}),
     "action_deferred": frozenset({"open"}),
     "action_resolved": frozenset({"waiting"}),
 }
-RESOLVED_PHASE: Final[dict[str, Phase]] = {
+RESOLVED_STAGE: Final[dict[str, Stage]] = {
     "approved": "open",
     "answered": "resolved",
     "finished": "resolved",
@@ -61,7 +61,7 @@ class Call(Struct, frozen=True):
     """One decision of the current reply that has left the planning stage."""
 
     index: int
-    phase: Phase
+    stage: Stage
     intent: r.ActionIntent | None = None
     intent_seq: int = -1
     orphan: bool = False
@@ -142,7 +142,7 @@ class State(Struct, frozen=True):
     def waiting(self) -> Call | None:
         """The call a waiting run waits for."""
         for c in self.calls:
-            if c.phase == "waiting":
+            if c.stage == "waiting":
                 return c
         return None
 
@@ -194,7 +194,7 @@ def _put(s: State, call: Call) -> State:
 
 def _moving(s: State, index: int, kind: str) -> Call:
     call = s.call(index)
-    _need(call and call.phase in MAY_MOVE[kind], s, f"{kind} of call {index}")
+    _need(call and call.stage in MAY_MOVE[kind], s, f"{kind} of call {index}")
     return cast(Call, call)
 
 
@@ -205,11 +205,11 @@ def _action_intent(s: State, at: int, rec: r.ActionIntent) -> State:
 
 
 def _action_result(s: State, at: int, rec: r.ActionResult) -> State:
-    return _put(s, replace(_moving(s, rec.call, "action_result"), phase="settled", result=rec, orphan=False))
+    return _put(s, replace(_moving(s, rec.call, "action_result"), stage="settled", result=rec, orphan=False))
 
 
 def _action_deferred(s: State, at: int, rec: r.ActionDeferred) -> State:
-    return _put(s, replace(_moving(s, rec.call, "action_deferred"), phase="waiting", deferred=rec, orphan=False))
+    return _put(s, replace(_moving(s, rec.call, "action_deferred"), stage="waiting", deferred=rec, orphan=False))
 
 
 def _action_resolved(s: State, at: int, rec: r.ActionResolved) -> State:
@@ -217,15 +217,15 @@ def _action_resolved(s: State, at: int, rec: r.ActionResolved) -> State:
     _need(call.deferred and call.deferred.token == rec.token, s, "action_resolved with a foreign token")
     s = replace(s, spent={**s.spent, rec.token: rec.signal})
     retry = rec.decision == "approved" and call.deferred.awaited == "settle" if call.deferred else False
-    return _put(s, replace(call, phase=RESOLVED_PHASE[rec.decision], resolved=rec, orphan=s.suspect, attempt=call.attempt + retry))
+    return _put(s, replace(call, stage=RESOLVED_STAGE[rec.decision], resolved=rec, orphan=s.suspect, attempt=call.attempt + retry))
 
 
 def _step(s: State, at: int, rec: r.Step) -> State:
     call = s.call(rec.call)
-    _need(s.reply and (call is None or call.phase == "settled"), s, "step of an unsettled action")
+    _need(s.reply and (call is None or call.stage == "settled"), s, "step of an unsettled action")
     _need(rec.iteration == s.counters.iterations, s, "step of another iteration")
     scored = rec.rejection.signature if rec.rejection and not (s.scored or s.iteration_valid) else ""
-    done = replace(call, phase="stepped") if call else Call(rec.call, "stepped")
+    done = replace(call, stage="stepped") if call else Call(rec.call, "stepped")
     s = _put(s, done)
     s = replace(
         s,
@@ -304,7 +304,7 @@ def _extend(s: State) -> State:
 
 
 def _resume_started(s: State, at: int, rec: r.ResumeStarted) -> State:
-    calls = tuple(replace(c, orphan=True) if c.phase == "open" else c for c in s.calls)
+    calls = tuple(replace(c, orphan=True) if c.stage == "open" else c for c in s.calls)
     ask = replace(s.ask, orphan=True) if s.ask else None
     return replace(s, attempts=s.attempts + 1, calls=calls, ask=ask)
 
@@ -315,7 +315,7 @@ def _replay(s: State, at: int, rec: r.Replay) -> State:
     if s.ask and s.ask.seq == rec.of:
         counters = replace(s.counters, iterations=s.counters.iterations + 1) if again else s.counters
         return replace(s, ask=replace(s.ask, orphan=not again, recoveries=s.ask.recoveries + 1), counters=counters)
-    call = next((c for c in s.calls if c.intent_seq == rec.of and c.phase == "open"), None)
+    call = next((c for c in s.calls if c.intent_seq == rec.of and c.stage == "open"), None)
     _need(call, s, "replay of no open intent")
     call = cast(Call, call)
     attempt = call.attempt + (1 if again else 0)

@@ -54,9 +54,9 @@ async def cut_short(run: Driver, why: str, *, leaked: bool = False) -> None:
         run.mark("model", run.flown_at)
         run.emit(r.ModelResult(ms=ms, error=r.CallError(INTERRUPTED, message=why)))
     for call in [cast(Call, run.state.call(index)) for index in flying]:
-        if why == "cancel" and call.phase == "open" and cast(r.ActionIntent, call.intent).replay == "probe" and not leaked:
+        if why == "cancel" and call.stage == "open" and cast(r.ActionIntent, call.intent).replay == "probe" and not leaked:
             await recover_call(run, call)
-        elif call.phase != "waiting":
+        elif call.stage != "waiting":
             run.emit(interrupted(call, why, ms, leaked=leaked))
 
 
@@ -157,7 +157,7 @@ async def resolve(run: Driver, command: d.Resolve) -> None:
 async def conclude(run: Driver, command: d.Conclude) -> None:
     """The result that a resolution stands for. A dispatched action is asked about; nothing is dispatched here."""
     call = cast(Call, run.state.call(command.call))
-    if call.phase == "open":
+    if call.stage == "open":
         withdraw(run, call)
         return
     resolved, deferred = cast(r.ActionResolved, call.resolved), cast(r.ActionDeferred, call.deferred)
