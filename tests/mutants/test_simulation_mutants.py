@@ -7,11 +7,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+
 from polyloop.kernel import decide, driver, perform, records, recover, steps
 from polyloop.kernel.objects import Counters
 from polyloop.kernel.seams import Outcome, StoreUnknown, Stream
 from polyloop.testing.sim.service import SimTools
-from polyloop.testing.sim.store import SimLog, SimStore
+from polyloop.testing.sim.store import SimStore
 from polyloop.testing.sim.world import EVENTS, RATES, World, twin
 
 Patch = pytest.MonkeyPatch
@@ -35,15 +36,13 @@ def retry_unknown_outcome(patch: Patch) -> None:
 
 def go_on_after_commit_unknown(patch: Patch) -> None:
     """A commit of unknown fate is taken for done."""
-    append = SimLog.append
+    reply = SimStore._reply
 
-    async def hopeful(self: SimLog, *args: Any) -> int:
-        try:
-            return await append(self, *args)
-        except StoreUnknown:
-            return 0
+    def hopeful(self: SimStore, op: Any, answer: Any, error: Any) -> None:
+        hopes = op.verb == "append" and isinstance(error, StoreUnknown)
+        reply(self, op, 0 if hopes else answer, None if hopes else error)
 
-    patch.setattr(SimLog, "append", hopeful)
+    patch.setattr(SimStore, "_reply", hopeful)
 
 
 def acknowledge_before_commit(patch: Patch) -> None:
@@ -59,7 +58,10 @@ def acknowledge_before_commit(patch: Patch) -> None:
 
 
 def skip_the_epoch(patch: Patch) -> None:
-    patch.setattr(SimStore, "check_epoch", lambda self, shelf, fence: None)
+    def unchecked(self: SimStore, shelf: Any, fence: int) -> None:
+        return
+
+    patch.setattr(SimStore, "check_epoch", unchecked)
 
 
 def dispatch_before_the_resolution(patch: Patch) -> None:
@@ -79,7 +81,11 @@ def dispatch_before_the_resolution(patch: Patch) -> None:
 def probe_without_fence(patch: Patch) -> None:
     """The service says not started, and the first request arrives after all."""
     settle = SimTools.settle
-    patch.setattr(SimTools, "settle", lambda self, action, token, fence=False: settle(self, action, token, False))
+
+    async def open_door(self: SimTools, action: Any, token: str | None, fence: bool = False) -> Any:
+        return await settle(self, action, token, fence=False)
+
+    patch.setattr(SimTools, "settle", open_door)
 
 
 def count_rejections_as_steps(patch: Patch) -> None:
@@ -116,7 +122,7 @@ def heed_old_suspends(patch: Patch) -> None:
 def forget_the_cut(patch: Patch) -> None:
     """A store forgets the bad frame before the log tells of it, and the connection is lost."""
 
-    def at_once(self: SimStore, stream: Any, fence: int) -> None:
+    def at_once(self: SimStore, stream: Any, damage: Any, fence: int) -> None:
         self.check_epoch(self.shelf(stream), fence)
         self.shelf(stream).torn = None
         raise StoreUnknown("connection lost in commit")
@@ -127,7 +133,7 @@ def forget_the_cut(patch: Patch) -> None:
 def lose_a_wake_up(patch: Patch) -> None:
     """A waiting run is let go although a signal has come."""
 
-    def deaf(self: SimStore, stream: Any, epoch: int, signal_seen: int, next_poll: int) -> bool:
+    def deaf(self: SimStore, stream: Any, epoch: int, signal_seen: int, next_poll: int = 0) -> bool:
         return release(self, stream, epoch, max(signal_seen, len(self.shelf(stream).signals)), next_poll)
 
     release = SimStore.release

@@ -7,8 +7,10 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from itertools import pairwise
 
 import pytest
+
 from polyloop.kernel import records as r
 from polyloop.testing.sim import __main__ as command
 from polyloop.testing.sim.grammar import Grammar, Illegal
@@ -105,7 +107,7 @@ Frames = list[tuple[r.Sealed, ...]]
 def _frames(world: World, stream: object) -> Frames:
     shelf = world.store.shelves[stream]
     starts = [*sorted(shelf.frames), len(shelf.records)]
-    return [tuple(shelf.records[a:b]) for a, b in zip(starts, starts[1:], strict=False)]
+    return [tuple(shelf.records[a:b]) for a, b in pairwise(starts)]
 
 
 def _without(frames: Frames, i: int, j: int) -> Frames:

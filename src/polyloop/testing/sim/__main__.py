@@ -1,7 +1,7 @@
 """`python -m polyloop.testing.sim`: run seeds, print what they met, and for each breach the one line that replays it.
 
-    --seeds N [--start S] [--mode safety|liveness|swarm|twin|all] [--jobs 2] [--json]
-    --replay SEED --mode MODE [--until EVENT]     the events of one seed, up to the breach or to EVENT
+--seeds N [--start S] [--mode safety|liveness|swarm|twin|all] [--jobs 2] [--json]
+--replay SEED --mode MODE [--until EVENT]     the events of one seed, up to the breach or to EVENT
 """
 
 from __future__ import annotations

@@ -138,8 +138,9 @@ class Grammar:
         open_calls = [c for c in self.calls.values() if c.state != "settled"]
         need(all(c.state == "open" and c.intent["effect"] == "read" for c in open_calls), "an intent beside an open write or a wait")
         need(not open_calls or body["effect"] == "read", "a write beside open reads")
-        need(self.counters["valid_steps"] + len(self.calls) - len(self.stepped & self.calls.keys()) < self.budget["max_valid_steps"], "an intent over budget")
-        need(0 == self.budget["max_tool_calls_per_iteration"] or body["call"] < self.budget["max_tool_calls_per_iteration"], "too many calls")
+        running = len(self.calls.keys() - self.stepped)
+        need(self.counters["valid_steps"] + running < self.budget["max_valid_steps"], "an intent over budget")
+        need(self.budget["max_tool_calls_per_iteration"] in (0, *range(body["call"] + 1, 99)), "too many calls")
         need(body["key"] not in self.keys, "a key used twice")
         tool = self.tools[body["tool"]]
         need((tool["effect"], tool["replay"]) == (body["effect"], body["replay"]), "an intent that differs from the snapshot")
@@ -180,7 +181,7 @@ class Grammar:
         need(body["iteration"] == self.counters["iterations"], "a step of another iteration")
         executed = call is not None and call.status in EXECUTED
         need(body["valid"] == executed and (rejection is None) == (executed or body["outcome"] == "final_answer"), "validity is not execution")
-        self._count(executed, rejection)
+        self._count(rejection, executed=executed)
         need({**ZERO, **body["counters"]} == self.counters, f"counters {body['counters']} are not {self.counters}")
         if rejection is not None:
             need(body["tier"] == TIERS.get(rejection["code"], "A"), f"tier {body['tier']} for {rejection['code']}")
@@ -191,7 +192,7 @@ class Grammar:
         if len(self.stepped) == body["calls"]:
             self._close()
 
-    def _count(self, executed: bool, rejection: Body | None) -> None:
+    def _count(self, rejection: Body | None, *, executed: bool) -> None:
         c = self.counters
         if executed:
             c["valid_steps"] += 1
@@ -239,7 +240,8 @@ class Grammar:
             need(self.ask_orphan and decision == "recall", "a recall of a call that is not orphaned")
             self.ask_orphan, self.ask_recoveries = False, self.ask_recoveries + 1
             self.counters["iterations"] += 1
-            need(self.counters["iterations"] <= self.budget["max_iterations"] and (limit == 0 or self.ask_recoveries <= limit), "a recall over budget")
+            need(self.counters["iterations"] <= self.budget["max_iterations"], "a recall over budget")
+            need(limit == 0 or self.ask_recoveries <= limit, "one recall too many")
             return
         call = next((c for c in self.calls.values() if c.seq == body["of"]), None)
         need(call and call.state == "open", "a replay of no open action")
@@ -278,8 +280,8 @@ class Grammar:
         open_ask = self.ask_orphan and (reason, detail) == ("budget_exhausted", "iterations")  # asking again would cost more than is left
         need((self.ask is None or open_ask) and not self.replied, f"{reason} with something open")
         if self.must_end is not None:
-            need((reason, body.get("completed_by", "") or detail)[: 1 + bool(self.must_end[1])] == self.must_end[: 1 + bool(self.must_end[1])],
-                 f"{reason} where {self.must_end} was due")  # fmt: skip
+            due, how = self.must_end
+            need(reason == due and how in ("", body.get("completed_by") or detail), f"{reason} where {self.must_end} was due")
             return
         c, b = self.counters, self.budget
         causes = {

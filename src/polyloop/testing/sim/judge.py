@@ -12,16 +12,16 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from polyloop.kernel import records as r
 from polyloop.kernel.history import History
 from polyloop.kernel.machine import State, fold
-from polyloop.kernel.objects import RunResult
+from polyloop.kernel.objects import Json, RunResult
 from polyloop.kernel.records import Sealed
-from polyloop.kernel.seams import Action, ModelRequest, Stream
-
 from polyloop.kernel.run import ParameterDrift, RunExists
+from polyloop.kernel.seams import Action, ModelRequest, Stream
 from polyloop.kernel.verify import verify
 
 from .grammar import MAY_SAY, Grammar, Illegal
@@ -33,34 +33,42 @@ if TYPE_CHECKING:
 NO_HISTORY = History()
 
 
-class Intent:
-    """A durable action intent and what has become of it."""
+class Intent(Struct, eq=False):
+    """A durable action intent and what has become of it. `recorded`: the log says how it went, or that it waits."""
 
-    def __init__(self, seq: int, body: dict[str, Any]) -> None:
-        self.seq, self.tool, self.effect, self.replay = seq, body["tool"], body["effect"], body["replay"]
-        self.status = ""
-        self.by_person = self.zombie = self.recorded = False
-        self.resolved: dict[str, str] = {}
+    seq: int
+    tool: str
+    effect: str
+    replay: str
+    status: str = ""
+    by_person: bool = False
+    zombie: bool = False
+    recorded: bool = False
+    resolved: dict[str, str] = {}
+
+    def __str__(self) -> str:
+        return f"{self.tool} at {self.seq}"
 
 
-class Docket:
-    """What the judge knows of one run."""
+class Docket(Struct, eq=False):
+    """What the judge knows of one run: the log as read, and what was done in its name.
 
-    def __init__(self) -> None:
-        self.grammar = Grammar()
-        self.state = State()
-        self.epoch = 0
-        self.keys: dict[str, Intent] = {}
-        self.calls: dict[int, str] = {}
-        self.spent: dict[str, int] = {}
-        self.waits: dict[str, tuple[int, str]] = {}
-        self.model_calls = 0
-        self.result: tuple[str, Any] | None = None
-        #: Keys whose outcome the present holder was given.
-        self.heard: set[str] = set()
-        #: Keys that stood in a frame that rotted away, and how many frames did.
-        self.lost: set[str] = set()
-        self.rots = 0
+    `calls`: call index -> key, of the open reply · `waits`: token -> until, awaited · `spent`: token -> last signal used up ·
+    `heard`: keys whose outcome the holder was given · `lost`: keys that stood in a frame that rotted; `rots` such frames.
+    """
+
+    grammar: Grammar = field(default_factory=Grammar)
+    state: State = State()
+    epoch: int = 0
+    keys: dict[str, Intent] = {}
+    calls: dict[int, str] = {}
+    waits: dict[str, tuple[int, str]] = {}
+    spent: dict[str, int] = {}
+    model_calls: int = 0
+    result: tuple[str, Json] | None = None
+    heard: set[str] = set()
+    lost: set[str] = set()
+    rots: int = 0
 
 
 class Judge:
@@ -102,9 +110,11 @@ class Judge:
             for s in records:
                 docket.state = fold(docket.state, s.seq, s.at, r.decode(s.kind, s.body or b""))
         except Illegal as illegal:
-            return self.world.fail("I5" if "after the end" in str(illegal) else "I1", str(illegal))
+            self.world.fail("I5" if "after the end" in str(illegal) else "I1", str(illegal))
+            return
         except ValueError as wrong:
-            return self.world.fail("I1", f"the kernel cannot read what it wrote: {wrong!r}")
+            self.world.fail("I1", f"the kernel cannot read what it wrote: {wrong!r}")
+            return
         for s, body in zip(records, bodies, strict=True):
             if (look := getattr(self, f"_{s.kind}", None)) is not None:
                 look(stream, docket, s, body)
@@ -128,7 +138,7 @@ class Judge:
         docket.calls = {}
 
     def _action_intent(self, stream: Stream, docket: Docket, s: Sealed, body: dict[str, Any]) -> None:
-        docket.keys[body["key"]] = Intent(s.seq, body)
+        docket.keys[body["key"]] = Intent(s.seq, body["tool"], body["effect"], body["replay"])
         docket.calls[body["call"]] = body["key"]
 
     def _action_deferred(self, stream: Stream, docket: Docket, s: Sealed, body: dict[str, Any]) -> None:
@@ -140,26 +150,30 @@ class Judge:
         intent, token, decision = docket.keys[docket.calls[body["of"]]], body["token"], body["decision"]
         intent.resolved[token] = decision
         intent.by_person = intent.by_person or token.startswith("settle:")
-        until = docket.waits[token][0]
-        said = [g for g in self.world.store.shelf(stream).signals if g.token == token and g.no > docket.spent.get(token, 0) and g.decision in MAY_SAY[docket.waits[token][1]]]
+        until, awaited = docket.waits[token]
+        signals = self.world.store.shelf(stream).signals[docket.spent.get(token, 0) :]
+        said = [g for g in signals if g.token == token and g.decision in MAY_SAY[awaited]]
         docket.spent[token] = body.get("signal", 0)
         if decision in ("approved", "denied", "answered"):
-            self.need(said and said[0].decision == decision and not 0 < until < said[0].at, "approval", f"nobody said {decision} to {token} in time")
+            timely = said and said[0].decision == decision and not 0 < until < said[0].at
+            self.need(timely, "approval", f"nobody said {decision} to {token} in time")
         elif decision == "expired" and said and not self.world.skew:
             self.need(said[0].decision == "expired" or said[0].at > until, "approval", f"{said[0].decision} came in time and was overlooked")
 
     def _action_result(self, stream: Stream, docket: Docket, s: Sealed, body: dict[str, Any]) -> None:
-        intent, effects = docket.keys[docket.calls[body["call"]]], self.world.service.effects[docket.calls[body["call"]]]
+        key = docket.calls[body["call"]]
+        intent, effects = docket.keys[key], self.world.service.effects[key]
         intent.status, intent.recorded = body["status"], True
         if intent.effect == "read" or (intent.by_person and intent.zombie):
             return
         if intent.status == "ok":
-            self.need(effects == 1, "I2", f"{intent.tool} at {intent.seq} is ok with {effects} effects")
+            self.need(effects == 1, "I2", f"{intent} is ok with {effects} effects")
         elif intent.status in ("error", "not_executed"):
-            self.need(effects == 0, "I2", f"{intent.tool} at {intent.seq} is {intent.status} with {effects} effects")
+            self.need(effects == 0, "I2", f"{intent} is {intent.status} with {effects} effects")
 
     def _run_ended(self, stream: Stream, docket: Docket, s: Sealed, body: dict[str, Any]) -> None:
-        self.ends[f"{body['reason']}({body.get('completed_by') or body.get('detail', '')})" if body["reason"] in SPLIT else body["reason"]] += 1
+        how = f"({body.get('completed_by') or body.get('detail')})" if body["reason"] in SPLIT else ""
+        self.ends[body["reason"] + how] += 1
 
     # --- deeds -------------------------------------------------------------------------------------------------------
 
@@ -188,19 +202,23 @@ class Judge:
         if self.world.is_zombie(life, stream):
             intent.zombie = True
             return None
-        self.need(not intent.status and not docket.grammar.ended, "I3", f"{action.tool} at {intent.seq} is dispatched again after its result")
-        self.need(not action.approved or intent.resolved.get(action.token) == "approved", "approval", f"{action.tool} is dispatched before its approval is durable")
+        self.need(not intent.status and not docket.grammar.ended, "I3", f"{intent} is dispatched again after its result")
+        approved = not action.approved or intent.resolved.get(action.token) == "approved"
+        self.need(approved, "approval", f"{intent} is dispatched before its approval is durable")
+        return None
 
     def took_effect(self, action: Action) -> None:
         docket, effects = self.docket(Stream(action.scope, action.run_id)), self.world.service.effects[action.key]
         self.world.note("effect", action.scope, action.tool, action.key[:6], effects)
         intent = docket.keys.get(action.key)
         if intent is None:
-            return self.need(action.key in docket.lost and effects == 1, "I3", f"{action.tool} takes effect without a durable intent")
+            known = action.key in docket.lost and effects == 1
+            return self.need(known, "I3", f"{action.tool} takes effect without a durable intent")
         if intent.by_person and intent.zombie:
             return None  # a person decided; what a stopped process did later nobody could know
-        self.need(effects <= 1, "I2", f"{action.tool} at {intent.seq} took effect {effects} times under {intent.replay}")
-        self.need(intent.status not in ("not_executed", "error"), "I2", f"{action.tool} at {intent.seq} takes effect after its result said {intent.status}")
+        self.need(effects <= 1, "I2", f"{intent} took effect {effects} times under {intent.replay}")
+        self.need(intent.status not in ("not_executed", "error"), "I2", f"{intent} takes effect after its result said {intent.status}")
+        return None
 
     # --- what comes back ---------------------------------------------------------------------------------------------
 
@@ -216,7 +234,7 @@ class Judge:
         shelf, docket = self.world.store.shelf(stream), self.docket(stream)
         self.need(shelf.ended or shelf.holder != life.name, "stranded", f"the visit is over and {life.name} still holds the run")
         for key in docket.heard:
-            self.need(docket.keys[key].recorded, "unrecorded", f"{docket.keys[key].tool} at {docket.keys[key].seq} has answered, and the log does not say so")
+            self.need(docket.keys[key].recorded, "unrecorded", f"{docket.keys[key]} has answered, and the log does not say so")
         docket.heard.clear()
 
     def visited(self, stream: Stream, outcome: Any, *, drifted: bool, allowed: tuple[type[BaseException], ...]) -> None:
@@ -239,7 +257,8 @@ class Judge:
             said = (result.reason, result.result)
             docket.result = docket.result or said
             self.need(said == docket.result, "returned", f"{said} is returned after {docket.result}")
-            self.need((result.result is not None) == (result.reason == "completed"), "returned", f"{result.reason} {result.completed_by} with {result.result}")
+            whole = (result.result is not None) == (result.reason == "completed")
+            self.need(whole, "returned", f"{result.reason} {result.completed_by} with {result.result}")
 
     def verdict(self) -> None:
         """After the faults have stopped: every run has ended or rests where only an outsider can help."""
@@ -249,8 +268,8 @@ class Judge:
                 continue
             call = docket.state.waiting
             wait = call.deferred if call else None
-            rests = wait and not wait.until and wait.token in self.world.people.silent and not docket.state.start.budget.wall_clock_s
-            self.need(rests, "stranded", f"{stream.scope} {[k for k, _ in [docket.grammar.last]]} waits for {wait}")
+            rests = wait and not wait.until and wait.token in self.world.people.silent and not docket.grammar.budget["wall_clock_s"]
+            self.need(rests, "stranded", f"{stream.scope} after {docket.grammar.last[0]} waits for {wait}")
 
     def close(self) -> None:
         """Nobody's fault went unheard; what has ended is verified like any log, from its bytes alone."""

@@ -16,37 +16,34 @@ from contextlib import suppress
 from contextvars import Context, ContextVar, copy_context
 from typing import Any
 
-
-class Life:
-    """One process from start to crash."""
-
-    def __init__(self, name: str, pid: int) -> None:
-        self.name, self.pid = name, pid
-        self.alive, self.stopped = True, False
-        self.frozen: list[Handle] = []
+from msgspec import Struct
 
 
-OWNER: ContextVar[Life | None] = ContextVar("owner", default=None)
+class Handle(Struct, eq=False):
+    """A callback that is due, or will be."""
 
-
-class Handle:
-    """A callback that is due, or will be at `at`."""
-
-    __slots__ = ("_cancelled", "args", "at", "callback", "context")
-
-    def __init__(self, at: float, callback: Callable[..., Any], args: tuple[Any, ...], context: Context | None) -> None:
-        self.at, self.callback, self.args = at, callback, args
-        self.context = copy_context() if context is None else context
-        self._cancelled = False
+    callback: Callable[..., Any]
+    args: tuple[Any, ...]
+    context: Context
+    dropped: bool = False
 
     def cancel(self) -> None:
-        self._cancelled = True
+        self.dropped = True
 
-    def cancelled(self) -> bool:
-        return self._cancelled
 
-    def when(self) -> float:
-        return self.at
+class Life(Struct, eq=False):
+    """One process from start to crash."""
+
+    name: str
+    pid: int
+    alive: bool = True
+    stopped: bool = False
+    frozen: list[Handle] = []
+
+
+#: For event loops, says asyncio, and this is one.
+set_running_loop = asyncio._set_running_loop  # noqa: SLF001
+OWNER: ContextVar[Life | None] = ContextVar("owner", default=None)
 
 
 class SimLoop(asyncio.AbstractEventLoop):
@@ -68,14 +65,14 @@ class SimLoop(asyncio.AbstractEventLoop):
         return self._now
 
     def call_soon(self, callback: Callable[..., Any], *args: Any, context: Context | None = None) -> Any:
-        handle = Handle(self._now, callback, args, context)
+        handle = Handle(callback, args, copy_context() if context is None else context)
         self._ready.append(handle)
         return handle
 
     call_soon_threadsafe = call_soon
 
     def call_at(self, when: float, callback: Callable[..., Any], *args: Any, context: Context | None = None) -> Any:
-        handle = Handle(when, callback, args, context)
+        handle = Handle(callback, args, copy_context() if context is None else context)
         self._number += 1
         heapq.heappush(self._timers, (when, self._number, handle))
         return handle
@@ -120,16 +117,16 @@ class SimLoop(asyncio.AbstractEventLoop):
 
     def run(self, until: float) -> None:
         """Until nothing is left, `stopped`, or the given second."""
-        asyncio._set_running_loop(self)
+        set_running_loop(self)
         try:
             while not self.stopped and (self._ready or self._advance(until)):
                 count = len(self._ready)
                 self._run(self._ready.pop(self._pick(count) if count > 1 else 0))
         finally:
-            asyncio._set_running_loop(None)
+            set_running_loop(None)
 
     def _run(self, handle: Handle) -> None:
-        if handle._cancelled:
+        if handle.dropped:
             return
         life = handle.context.get(OWNER)
         if life is not None:
@@ -143,7 +140,7 @@ class SimLoop(asyncio.AbstractEventLoop):
     def _advance(self, until: float) -> bool:
         """To the next timer; all that are due then become ready, in order."""
         timers = self._timers
-        while timers and timers[0][2]._cancelled:
+        while timers and timers[0][2].dropped:
             heapq.heappop(timers)
         if not timers or timers[0][0] > until:
             return False
@@ -155,20 +152,20 @@ class SimLoop(asyncio.AbstractEventLoop):
     def unheard(self) -> list[BaseException]:
         """Faults of living processes' tasks that nobody has fetched."""
         done = [task for task, _, life in self._tasks if task.done() and not task.cancelled() and (life is None or life.alive)]
-        return [fault for task in done if task._log_traceback and (fault := task.exception())]  # pyright: ignore  # what asyncio itself would complain of
+        return [fault for task in done if getattr(task, "_log_traceback", False) and (fault := task.exception())]
 
     def end(self) -> None:
         """Let go of everything: what never finished is closed without running on."""
         self.stopped = True
-        asyncio._set_running_loop(self)
+        set_running_loop(self)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # some never began
             for task, coro, _ in self._tasks:
                 if not task.done():
-                    task._log_destroy_pending = False  # pyright: ignore  # a crash is meant to leave tasks behind
+                    setattr(task, "_log_destroy_pending", False)  # noqa: B010  # a crash is meant to leave tasks behind
                     with suppress(RuntimeError):  # it awaited again while closing: a dead process does not get that far
                         coro.close()
-        asyncio._set_running_loop(None)
+        set_running_loop(None)
         self._tasks.clear()
         self._ready.clear()
         self._timers.clear()

@@ -97,7 +97,7 @@ def _native(rng: Random, tools: list[str], said: str, wild: float, *, last: bool
     if rng.random() < wild / 10:
         return Reply(text=rng.choice(("", "break", said)))
     names = ["submit"] if last else [rng.choice([*tools, "look", "peek"]) for _ in range(rng.choice((1, 1, 2, 3, 4)))]
-    calls = []
+    calls: list[ToolCall] = []
     for i, name in enumerate(names):
         bad = rng.random() < wild
         calls.append(ToolCall(f"c{i}", "dig" if bad and rng.random() < 0.5 else name, "{" if bad and rng.random() < 0.5 else json.dumps(_args(rng))))

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from polyloop.kernel.objects import Json, ToolSpec
@@ -75,13 +76,14 @@ class Bail(BaseException):
     """What a rude tool raises."""
 
 
-class Request:
+class Request(Struct, eq=False):
     """A dispatched action on its way."""
 
-    __slots__ = ("action", "answer", "fate", "lost", "sender")
-
-    def __init__(self, sender: Life, action: Action, fate: str, answer: asyncio.Future[Any]) -> None:
-        self.sender, self.action, self.fate, self.answer, self.lost = sender, action, fate, answer, False
+    sender: Life
+    action: Action
+    fate: str
+    answer: asyncio.Future[Any]
+    lost: bool = False
 
 
 #: How a dispatch may go wrong, drawn in this order.
@@ -253,7 +255,7 @@ class People:
         if awaited != "task":  # of which the service tells
             world.loop.later(wait_s, self.decide, stream, token, awaited)
             if world.chance("decided twice"):
-                world.loop.later(wait_s + world.delay(3), self.decide, stream, token, awaited, True)
+                world.loop.later(wait_s + world.delay(3), self.decide, stream, token, awaited, "again")
 
     def at_release(self, stream: Stream) -> None:
         """The run is just being let go."""
@@ -266,7 +268,7 @@ class People:
         said = Signal(0, "resolve", 0, "service", token, "finished") if self.world.coin() else Signal(0, "poll", 0, "service")
         self.world.loop.later(when - self.world.loop.time() + 0.01, self.world.store.signal, stream, said)
 
-    def decide(self, stream: Stream, token: str, awaited: str, again: bool = False) -> None:  # noqa: FBT001, FBT002  # a timer's argument
+    def decide(self, stream: Stream, token: str, awaited: str, again: str = "") -> None:
         words = SAYS.get(awaited) or self._found(stream, token)
         if not words or (token in self.answered and not again):
             return

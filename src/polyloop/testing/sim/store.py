@@ -9,12 +9,15 @@ acknowledged. The rules (epoch in the write, chained batches, idempotent repeats
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
-from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
+from msgspec import Struct
 from msgspec.structs import replace
 
+from polyloop.kernel.machine import State
 from polyloop.kernel.records import ZERO_HASH, Sealed
 from polyloop.kernel.seams import (
     Conflict,
@@ -37,23 +40,21 @@ if TYPE_CHECKING:
     from .world import World
 
 
-class Shelf:
-    """One stream as it is on the disk, with its control row."""
+class Shelf(Struct, eq=False):
+    """One stream as it is on the disk, with its control row. `frames`: first seq -> last hash; `rests`: let go as waiting."""
 
-    def __init__(self) -> None:
-        self.records: list[Sealed] = []
-        self.frames: dict[int, str] = {}  # first seq -> last hash
-        self.blobs: dict[str, bytes] = {}
-        self.torn: Damage | None = None
-        self.may_cut = False
-        self.epoch = 0
-        self.holder = ""
-        self.signals: list[Signal] = []
-        self.seen = 0
-        self.heard = 0  # the last epoch whose taker knows of it
-        self.rests = False
-        self.rested_at = 0.0
-        self.next_poll = 0
+    records: list[Sealed] = []
+    frames: dict[int, str] = {}
+    blobs: dict[str, bytes] = {}
+    torn: Damage | None = None
+    may_cut: bool = False
+    epoch: int = 0
+    holder: str = ""
+    signals: list[Signal] = []
+    seen: int = 0
+    rests: bool = False
+    rested_at: float = 0.0
+    next_poll: int = 0
 
     @property
     def ended(self) -> bool:
@@ -64,14 +65,14 @@ class Shelf:
         return self.records[-1].hash if self.records else ZERO_HASH
 
 
-class Op:
+class Op(Struct, eq=False):
     """A request on its way. It is done at its instant unless the crash of its sender took it along."""
 
-    __slots__ = ("answer", "args", "lost", "sender", "verb")
-
-    def __init__(self, sender: Life | None, verb: str, args: tuple[Any, ...], answer: asyncio.Future[Any]) -> None:
-        self.sender, self.verb, self.args, self.answer = sender, verb, args, answer
-        self.lost = False
+    sender: Life
+    verb: str
+    args: tuple[Any, ...]
+    answer: asyncio.Future[Any]
+    lost: bool = False
 
 
 class SimStore:
@@ -81,6 +82,7 @@ class SimStore:
         self.world = world
         self.shelves: dict[Stream, Shelf] = {}
         self.holders: dict[str, Holder] = {}
+        self.late = 0
         self.ops: dict[Op, None] = {}  # in order: no choice may hang on an address
 
     def shelf(self, stream: Stream) -> Shelf:
@@ -90,7 +92,7 @@ class SimStore:
         if fence != shelf.epoch:
             raise StaleFence(f"epoch is {shelf.epoch}, the writer has {fence}")
 
-    def append(self, stream: Stream, records: Sequence[Sealed], fence: int, blobs: Mapping[str, bytes], live: Any) -> int:
+    def append(self, stream: Stream, records: Sequence[Sealed], fence: int, blobs: Mapping[str, bytes], live: State | None) -> int:
         shelf = self.shelf(stream)
         self.check_epoch(shelf, fence)
         if shelf.frames.get(records[0].seq) != records[-1].hash:
@@ -103,7 +105,7 @@ class SimStore:
             self.world.judge.appended(stream, records, blobs, fence, live)
         return len(shelf.signals)
 
-    def repair(self, stream: Stream, fence: int) -> None:
+    def repair(self, stream: Stream, damage: Damage, fence: int) -> None:
         """Allow the next append to take the place of the bad frame; until it does, `load` goes on telling of it.
 
         A cut that was forgotten before its notice was written would let an action that the frame held be done again.
@@ -149,7 +151,7 @@ class SimStore:
         self.world.judge.taken(stream, shelf.epoch)
         return Taken(shelf.epoch, len(shelf.signals), (), previous)
 
-    def release(self, stream: Stream, epoch: int, signal_seen: int, next_poll: int) -> bool:
+    def release(self, stream: Stream, epoch: int, signal_seen: int, next_poll: int = 0) -> bool:
         shelf = self.shelf(stream)
         if epoch != shelf.epoch:
             return True
@@ -171,7 +173,7 @@ class SimStore:
         shelf = self.shelf(stream)
         return Loaded(tuple(shelf.records), shelf.torn)
 
-    def texts(self, stream: Stream, digests: Sequence[str]) -> dict[str, bytes]:
+    def blobs(self, stream: Stream, digests: Sequence[str]) -> dict[str, bytes]:
         kept = self.shelf(stream).blobs
         return {d: kept[d] for d in digests if d in kept}
 
@@ -183,10 +185,12 @@ class SimStore:
 
     # --- the way there ---------------------------------------------------------------------------------------------
 
-    def send(self, sender: Life | None, verb: str, *args: Any) -> asyncio.Future[Any]:
+    def send(self, sender: Life, verb: str, *args: Any) -> asyncio.Future[Any]:
         world = self.world
-        if sender is not None and not sender.alive:
+        if not sender.alive:
             return world.loop.create_future()
+        if verb == "append":  # a copy, and the state it makes
+            args = (args[0], tuple(args[1]), args[2], dict(args[3]), world.live_state(sender, args[0], args[2]))
         op = Op(sender, verb, args, world.loop.create_future())
         self.ops[op] = None
         world.crash_maybe(sender, "crash at a request")
@@ -226,6 +230,7 @@ class SimStore:
 
     def _late(self, op: Op) -> None:
         try:
+            self.late += 1
             getattr(self, op.verb)(*op.args)
             self.world.note(f"late {op.verb}")
         except StoreError as refused:
@@ -250,54 +255,10 @@ WRITES = frozenset({"append", "repair", "take", "release", "signal", "heartbeat"
 
 
 class SimLog:
-    """`seams.Log` as one process sees it."""
+    """`seams.Log` as one process sees it: every verb of the store, on its way."""
 
     def __init__(self, store: SimStore, life: Life) -> None:
-        self.store, self.life = store, life
+        self._store, self._life = store, life
 
-    def _ask(self, verb: str, *args: Any) -> asyncio.Future[Any]:
-        return self.store.send(self.life, verb, *args)
-
-    async def append(self, stream: Stream, records: Sequence[Sealed], fence: int, blobs: Mapping[str, bytes]) -> int:
-        return await self._ask("append", stream, tuple(records), fence, dict(blobs), self.store.world.live_state(self.life, stream, fence))
-
-    async def load(self, stream: Stream) -> Loaded:
-        return await self._ask("load", stream)
-
-    async def repair(self, stream: Stream, damage: Damage, fence: int) -> None:
-        await self._ask("repair", stream, fence)
-
-    async def blobs(self, stream: Stream, digests: Sequence[str]) -> dict[str, bytes]:
-        return await self._ask("texts", stream, digests)
-
-    async def head(self, stream: Stream) -> Head | None:
-        return await self._ask("head", stream)
-
-    async def take(self, stream: Stream, holder: Holder) -> Taken:
-        taken: Taken = await self._ask("take", stream, holder)
-        self.store.shelf(stream).heard = taken.epoch
-        return taken
-
-    async def release(self, stream: Stream, epoch: int, signal_seen: int, next_poll: int = 0) -> bool:
-        return await self._ask("release", stream, epoch, signal_seen, next_poll)
-
-    async def signal(self, stream: Stream, signal: Signal) -> int:
-        return await self._ask("signal", stream, signal)
-
-    async def signals(self, stream: Stream, after: int) -> list[Signal]:
-        return await self._ask("signals", stream, after)
-
-    async def moved(self, since: Mapping[Stream, int]) -> list[Stream]:
-        return await self._ask("moved", dict(since))
-
-    async def heartbeat(self, holder: Holder) -> None:
-        await self._ask("heartbeat", holder)
-
-    async def streams(self, scope: str, after: str = "", limit: int = 50) -> list[tuple[Stream, Head]]:
-        raise NotImplementedError  # the kernel does not list
-
-    async def delete(self, stream: Stream) -> None:
-        raise NotImplementedError  # nor delete
-
-    async def close(self) -> None:
-        raise NotImplementedError  # nor close
+    def __getattr__(self, verb: str) -> Callable[..., asyncio.Future[Any]]:
+        return partial(self._store.send, self._life, verb)

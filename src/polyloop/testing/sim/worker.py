@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from polyloop.kernel import run
 from polyloop.kernel.driver import Driver, Seams
 from polyloop.kernel.objects import Request, RunResult
-from polyloop.kernel.seams import Event, Holder, OwnedElsewhere, Reply, StoreError, Stream
+from polyloop.kernel.seams import Event, Holder, Log, OwnedElsewhere, Reply, StoreError, Stream
 from polyloop.kernel.watch import Watcher
 
 from .loop import Life
@@ -58,7 +58,7 @@ class Worker:
         self.life = life = Life(f"w{self.no}.{self.boots}", self.no * 1000 + self.boots)
         world.lives[life.pid] = life
         world.note("boot", life.name)
-        self.log = SimLog(world.store, life)
+        self.log = cast(Log, SimLog(world.store, life))
         self.watcher = Watcher(self.log, poll_s=1.5)
         world.loop.spawn(life, self._heart(life))
         for case in world.cases:
@@ -149,7 +149,8 @@ class Worker:
 
     async def _see(self, life: Life, case: Case, work: Coroutine[Any, Any, RunResult], *, drifted: bool) -> None:
         """Wait for the visit's end, perhaps cancel it, and have its outcome judged."""
-        world, shelf, faults, epoch = self.world, self.world.store.shelf(case.stream), self._faults(), self.world.store.shelf(case.stream).epoch
+        world, shelf, faults = self.world, self.world.store.shelf(case.stream), self._faults()
+        epoch = shelf.epoch
         task = asyncio.ensure_future(work)
         if world.chance("visit cancelled"):
             for _ in range(1 + world.chance("visit cancelled twice")):
@@ -158,11 +159,11 @@ class Worker:
         world.note("visited", life.name, case.stream.scope, type(outcome).__name__, "" if isinstance(outcome, RunResult) else outcome)
         world.judge.visited(case.stream, outcome, drifted=drifted, allowed=REFUSALS)
         failed = isinstance(outcome, StoreError) or (isinstance(outcome, RunResult) and not outcome.persisted) or faults != self._faults()
-        if not failed and epoch != shelf.epoch == shelf.heard:
+        if not failed and epoch != shelf.epoch:
             world.judge.left(life, case.stream)
 
     def _faults(self) -> int:
-        return sum(self.world.counts[name] for name in ("EIO", "commit unknown", "read fails", "store outage", "disk full"))
+        return self.world.store.late + sum(self.world.counts[name] for name in ("EIO", "commit unknown", "read fails", "store outage", "disk full"))
 
     def abandon(self, case: Case) -> None:
         """A person gives the run up; this process writes it down if nobody holds the run."""

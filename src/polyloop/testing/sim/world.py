@@ -41,18 +41,20 @@ LIVENESS_S = 1_200.0
 #: Chance of each fault at each opportunity.
 RATES: dict[str, float] = {
     "EIO": 0.008, "commit unknown": 0.01, "unknown, and it is in": 0.5, "unknown, and it lands later": 0.3, "read fails": 0.004,
-    "crash at a request": 0.01, "crash after a commit": 0.006, "crash at a dispatch": 0.03, "crash before a tool's reply": 0.03,
+    "crash at a request": 0.013, "crash after a commit": 0.006, "crash at a dispatch": 0.03, "crash before a tool's reply": 0.03,
     "crash at a model call": 0.02, "crash before a model's reply": 0.02, "torn frame": 0.9,
-    "tool refused": 0.04, "tool raises before": 0.01, "tool raises after commit": 0.01, "tool reply lost": 0.03, "tool request lost": 0.03,
-    "tool hangs before": 0.02, "tool hangs after commit": 0.02, "tool ignores cancel": 0.02, "tool bails out": 0.012, "tool signal unavailable": 0.02,
-    "tool slow": 0.05, "settle raises": 0.08, "settle cannot tell": 0.1, "settle hangs": 0.08,
-    "model not reached": 0.01, "model hangs": 0.02, "model slow": 0.05, "model fails": 0.01, "model raises": 0.008,
-    "decided before the deferral is logged": 0.1, "decided after the deadline": 0.2, "decided twice": 0.3, "decided in the moment of release": 0.3,
-    "nobody decides": 0.2, "says what makes no sense": 0.1, "drift accepted": 0.02, "drifted resume": 0.03, "pointless visit": 0.02, "visit cancelled": 0.05, "visit cancelled twice": 0.4, "sink raises": 0.2, "sink hangs": 0.1,
+    "tool refused": 0.04, "tool raises before": 0.016, "tool raises after commit": 0.016, "tool reply lost": 0.03, "tool request lost": 0.03,
+    "tool hangs before": 0.02, "tool hangs after commit": 0.02, "tool ignores cancel": 0.025, "tool bails out": 0.025, "tool slow": 0.05,
+    "tool signal unavailable": 0.02, "settle raises": 0.11, "settle cannot tell": 0.12, "settle hangs": 0.12,
+    "model not reached": 0.01, "model hangs": 0.02, "model slow": 0.05, "model fails": 0.012, "model raises": 0.011,
+    "decided before the deferral is logged": 0.16, "decided in the moment of release": 0.3, "decided after the deadline": 0.35,
+    "decided twice": 0.3, "nobody decides": 0.25, "says what makes no sense": 0.15, "drift accepted": 0.02, "drifted resume": 0.03,
+    "pointless visit": 0.02, "visit cancelled": 0.05, "visit cancelled twice": 0.4, "sink raises": 0.2, "sink hangs": 0.1,
 }  # fmt: skip
 #: Chance that a world has it, once or twice, at a random moment.
 EVENTS: dict[str, float] = {
-    "process stopped": 0.3, "power lost": 0.12, "last frame rots": 0.05, "store outage": 0.15, "disk full": 0.15, "clock jump": 0.2, "cancel": 0.12, "cancel again": 0.05, "suspend": 0.2, "abandon": 0.04,
+    "process stopped": 0.3, "power lost": 0.12, "last frame rots": 0.08, "store outage": 0.15, "disk full": 0.15, "clock jump": 0.2,
+    "cancel": 0.12, "cancel again": 0.05, "suspend": 0.2, "abandon": 0.05,
 }  # fmt: skip
 
 
@@ -87,7 +89,7 @@ class World:
 
     def __init__(self, seed: int, mode: str, *, trace: bool = False, until: int = 0, sinks: bool = True) -> None:
         self.seed, self.mode, self.sinks = seed, mode, sinks
-        self.rng = Random(f"{mode} {seed}")
+        self.rng = Random(f"{mode} {seed}")  # noqa: S311  # dice, not secrets
         self.shuffles = self.coin() and mode != "twin"
         self.loop = SimLoop(self._choose)
         self.store, self.service, self.people, self.judge = SimStore(self), SimService(self), People(self), Judge(self)
@@ -140,11 +142,13 @@ class World:
     def _case(self, stream: Stream) -> Case:
         rng, scope = self.rng, stream.scope
         protocol = rng.choice(("json-text/1", "native-tools/1"))
-        names = rng.sample([n for n, t in TOOLS.items() if n != "submit" and not (t.defers and self.mode == "twin")], rng.randrange(2, 5)) + (["submit"] if rng.random() < 0.7 else [])
+        usual = [name for name, t in TOOLS.items() if not t.completes and not (t.defers and self.mode == "twin")]
+        names = rng.sample(usual, rng.randrange(2, 5)) + (["submit"] if rng.random() < 0.7 else [])
         budget = Budget(
             max_valid_steps=rng.randrange(1, 9), max_iterations=rng.randrange(2, 15), max_identical_rejections=rng.choice((0, 2, 3, 3)),
-            max_consecutive_rejections=rng.choice((0, 0, 2, 4)), max_recoveries=rng.randrange(1, 4), max_tool_calls_per_iteration=rng.choice((0, 2, 16)),
-            wall_clock_s=rng.choice((0, 0, 0, 8, 40)), working_time_s=rng.choice((0, 0, 0, 4, 20)),
+            max_consecutive_rejections=rng.choice((0, 0, 2, 4)), max_recoveries=rng.choice((0, 1, 2, 3)),
+            max_tool_calls_per_iteration=rng.choice((0, 2, 16)), wall_clock_s=rng.choice((0, 0, 0, 8, 40)),
+            working_time_s=rng.choice((0, 0, 0, 4, 20)),
         )  # fmt: skip
         segments = (Segment("task", text=self.marker(scope)), Segment("history", slot="history"), Segment("notice", slot="notice"))
         request = Request(stream.run, Agent("sim", protocol=protocol), budget, segments, binding={"gateway.cache_namespace": scope}, scope=scope)
@@ -225,16 +229,19 @@ class World:
             self.pick([w for w in self.workers if w.life.alive]).abandon(self.pick(self.cases))
         elif name == "store outage":
             self.outage = True
-            self.loop.later(self.delay(20), setattr, self, "outage", False)
+            self.loop.later(self.delay(20), self._mend, "outage")
         elif name == "disk full":
             self.disk_full = True
-            self.loop.later(self.delay(20), setattr, self, "disk_full", False)
+            self.loop.later(self.delay(20), self._mend, "disk_full")
         elif name == "clock jump":
             self.skew += self.pick((-600_000, -20_000, 20_000, 259_200_000))
         elif name in ("cancel", "cancel again", "suspend"):
             stream = self.pick(self.streams)
             if stream in self.store.shelves:
                 self.store.signal(stream, Signal(0, "suspend" if name == "suspend" else "cancel", 0, "person"))
+
+    def _mend(self, what: str) -> None:
+        setattr(self, what, False)
 
     def _be_calm(self) -> None:
         self.note("calm")
@@ -279,7 +286,8 @@ class World:
     @property
     def digest(self) -> str:
         """One hash of all logs and of how they came about."""
-        parts = [f"{s.scope} {shelf.hash} {len(shelf.signals)} {shelf.epoch}" for s, shelf in sorted(self.store.shelves.items(), key=lambda x: x[0].scope)]
+        shelves = [self.store.shelf(stream) for stream in self.streams]
+        parts = [f"{shelf.hash} {len(shelf.signals)} {shelf.epoch}" for shelf in shelves]
         return hashlib.sha256("\n".join([*parts, str(self.events), repr(self.loop.time())]).encode()).hexdigest()
 
 
