@@ -174,6 +174,7 @@ async def take_over(store: Path) -> None:
     await log.close()
 
 
+@pytest.mark.timeout(900)
 def test_log_tail_01_a_write_ahead_log_cut_anywhere_gives_a_legal_prefix(tmp_path: Path) -> None:
     """Each cut of the -wal file opens, gives whole batches from the first on, never fewer for a longer file, and can go on."""
     store = tmp_path / "life" / "store.db"
