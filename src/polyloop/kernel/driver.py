@@ -64,12 +64,11 @@ class Seams(Struct, frozen=True):
 class Driver:
     """One holder's hand on one run."""
 
-    def __init__(self, stream: Stream, seams: Seams, fence: int = 0) -> None:
-        self.stream, self.seams, self.fence = stream, seams, fence
+    def __init__(self, stream: Stream, seams: Seams) -> None:
+        self.stream, self.seams, self.fence = stream, seams, 0
         self.state, self.prev = State(), r.ZERO_HASH
         self.pending: list[Sealed] = []
-        self.blobs: dict[str, bytes] = {}
-        self.texts: dict[str, str] = {}
+        self.blobs, self.texts = dict[str, bytes](), dict[str, str]()
         self.look = look_up(self.texts)
         self.signal_seen = 0
         #: The last signal before this holder came: a suspend up to it was meant for an earlier one.
@@ -90,6 +89,7 @@ class Driver:
         self.events = Events(seams.sinks)
         #: Indices of the actions in flight; () = a model call; None = nothing.
         self.flying: tuple[int, ...] | None = None
+        self.landed: set[int] = set()  # those of several reads in flight that have ended
         self.flown_at = 0.0
         self._done: asyncio.Future[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()

@@ -134,8 +134,13 @@ async def timed(run: Driver, work: Awaitable[Outcome | Deferred]) -> tuple[Done,
 
 
 async def overlapped(run: Driver, calls: Sequence[Call]) -> list[tuple[Done, float]]:
-    """Reads side by side."""
-    return list(await asyncio.gather(*(bounded(run, c) for c in calls)))
+    """Reads side by side. All are waited for, also when they are cut short: one that goes on must be named."""
+    run.landed.clear()
+    found = await asyncio.gather(*(bounded(run, c) for c in calls), return_exceptions=True)
+    for fault in found:
+        if isinstance(fault, BaseException):
+            raise fault
+    return [one for one in found if not isinstance(one, BaseException)]
 
 
 async def bounded(run: Driver, call: Call) -> tuple[Done, float]:
@@ -149,6 +154,7 @@ async def bounded(run: Driver, call: Call) -> tuple[Done, float]:
     except asyncio.CancelledError:
         task.cancel()
         await asyncio.wait({task})
+        run.landed.add(call.index)
         raise
     if late and (not task.done() or task.cancelled()):
         ms = flown_ms(run)

@@ -57,7 +57,7 @@ async def cut_short(run: Driver, why: str, *, leaked: bool = False) -> None:
         if why == "cancel" and call.stage == "open" and cast(r.ActionIntent, call.intent).replay == "probe" and not leaked:
             await recover_call(run, call)
         elif call.stage != "waiting":
-            run.emit(interrupted(call, why, ms, leaked=leaked))
+            run.emit(interrupted(call, why, ms, leaked=leaked and call.index not in run.landed))
 
 
 async def inquire(run: Driver, call: Call, token: str | None, *, fence: bool) -> Settled:
