@@ -1,5 +1,6 @@
 """PDF: lines in the order they stand, paragraphs over line and page ends, places."""
 
+# ruff: noqa: E501 - a row of a table is a line
 from __future__ import annotations
 
 from pathlib import Path

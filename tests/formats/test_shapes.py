@@ -1,5 +1,6 @@
 """The block tree itself, numerals, words."""
 
+# ruff: noqa: E501 - a row of a table is a line
 from __future__ import annotations
 
 import pytest

@@ -1,5 +1,6 @@
 """Word files: what is read of them, and that what we write is read by others."""
 
+# ruff: noqa: E501 - a row of a table is a line
 from __future__ import annotations
 
 import io
@@ -89,7 +90,7 @@ def test_links_fields_breaks_and_marks() -> None:
         f'<w:hyperlink r:id="h">{r("站")}</w:hyperlink>', f'<w:hyperlink w:anchor="x">{r("锚")}</w:hyperlink>',
         field.format("begin"), '<w:r><w:instrText> HYPERLINK "http://f" </w:instrText></w:r>', field.format("separate"), r("域"), field.format("end"),
         field.format("begin"), "<w:r><w:instrText> PAGE </w:instrText></w:r>", field.format("separate"), r("7"), field.format("end"),
-        "<w:r><w:t>a</w:t><w:br/><w:t>b</w:t><w:tab/><w:noBreakHyphen/><w:br w:type=\"page\"/></w:r>",
+        '<w:r><w:t>a</w:t><w:br/><w:t>b</w:t><w:tab/><w:noBreakHyphen/><w:br w:type="page"/></w:r>',
         r("粗", "<w:b/>"), r("不", '<w:b w:val="0"/>'), r("斜", "<w:i/><w:strike/>"), r("线", '<w:u w:val="single"/>'),
     )  # fmt: skip
     document = read("a.docx", word(body, {"h": ("hyperlink", "https://e.cn/?a=1&amp;b=2")}))
@@ -131,7 +132,7 @@ def test_what_is_not_text_of_the_body_is_named() -> None:
     drawing = '<w:r><w:drawing><wp:inline><wp:docPr id="1" name="图1" descr="厂区"/><a:blip r:embed="i"/></wp:inline></w:drawing></w:r>'
     box = "<w:r><mc:AlternateContent><mc:Choice><w:drawing><w:txbxContent>{0}</w:txbxContent></w:drawing></mc:Choice><mc:Fallback><w:pict><w:txbxContent>{0}</w:txbxContent></w:pict></mc:Fallback></mc:AlternateContent></w:r>"
     body = (
-        p("正文", drawing) + p("题", box.format(p("框内"))) + p('<w:r><w:object/></w:r>', "x") + p('<w:r><w:sym w:char="F0FC"/></w:r>', "y")
+        p("正文", drawing) + p("题", box.format(p("框内"))) + p("<w:r><w:object/></w:r>", "x") + p('<w:r><w:sym w:char="F0FC"/></w:r>', "y")
         + p("<m:oMath><m:r><m:t>E=mc</m:t></m:r></m:oMath>") + p("<w:ruby><w:rt>" + r("han") + "</w:rt><w:rubyBase>" + r("汉") + "</w:rubyBase></w:ruby>")
         + p("目录1", properties='<w:pStyle w:val="TOC1"/>') + p("<w:r><w:drawing/></w:r>", "z")
         + '<w:p><w:r><w:pict><v:rect xmlns:o="urn:schemas-microsoft-com:office:office" o:hr="t"/></w:pict></w:r></w:p>'

@@ -1,5 +1,6 @@
 """Word files built by hand, for what no writer of ours or theirs makes."""
 
+# ruff: noqa: E501 - a row of a table is a line
 from __future__ import annotations
 
 import io

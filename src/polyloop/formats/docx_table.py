@@ -8,7 +8,8 @@ from msgspec import structs
 
 from polyloop.formats.blocks import Cell, Run, Table, joined
 from polyloop.formats.docx_parts import W, is_on, value, whole_number
-from polyloop.formats.limits import MAX_CELL_SPAN, MAX_NESTING
+from polyloop.formats.limits import MAX_CELL_SPAN, MAX_NESTING, MAX_TABLE_PLACES
+from polyloop.formats.problems import unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -23,7 +24,7 @@ def table_of(element: Element, inline: Inline, label: Callable[[Element | None, 
     """The table, with each cell's paragraphs as lines. `label` computes the list number of a paragraph."""
     rows: list[list[Cell]] = []
     open_cells: dict[int, tuple[int, int]] = {}
-    heads = 0
+    heads = places = 0
     for row in _inside(element, f"{W}tr"):
         properties = row.find(f"{W}trPr")
         if properties is not None and properties.find(f"{W}del") is not None:
@@ -32,6 +33,9 @@ def table_of(element: Element, inline: Inline, label: Callable[[Element | None, 
         if is_on(properties, f"{W}tblHeader") and heads == len(rows):
             heads += 1
         rows.append(_row(row, rows, open_cells, inline, label))
+        places += sum(cell.colspan for cell in rows[-1])
+        if places > MAX_TABLE_PLACES:
+            raise unreadable(inline.name, "too_large", f"one of its tables has more than {MAX_TABLE_PLACES} cells")
     return Table(tuple(tuple(row) for row in rows), heads)
 
 

@@ -17,5 +17,6 @@ UNPACK_RATIO_FROM_BYTES: Final = 8 * 1024 * 1024
 MAX_PDF_PAGES: Final = 3_000
 #: Containers inside containers (lists, quotes, tables in cells, content controls).
 MAX_NESTING: Final = 40
-#: Columns or rows that one table cell may claim to cover.
-MAX_CELL_SPAN: Final = 200
+#: Columns that one cell may claim to cover (a word processor allows 63), and places of one table, spans spread out.
+MAX_CELL_SPAN: Final = 63
+MAX_TABLE_PLACES: Final = 1_000_000

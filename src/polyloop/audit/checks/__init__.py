@@ -6,6 +6,7 @@ changes what it is given: the same document has the same findings in the same or
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, structs
@@ -31,6 +32,8 @@ __all__ = ["MAX_FINDINGS_PER_RULE", "RULES", "Evidence", "Finding", "Location", 
 
 #: A document full of one fault is told so once, not a hundred thousand times.
 MAX_FINDINGS_PER_RULE: Final = 100
+#: Nor is every one of a hundred thousand sought: where so many are found, more may be there.
+_MAX_COUNTED: Final = 1_000
 
 
 class Rule(Struct, frozen=True):
@@ -81,13 +84,8 @@ def check(document: Document, rules: Iterable[Rule] = RULES) -> list[Finding]:
 
 
 def _capped(findings: Iterable[Finding]) -> list[Finding]:
-    kept: list[Finding] = []
-    more = 0
-    for finding in findings:
-        if len(kept) < MAX_FINDINGS_PER_RULE:
-            kept.append(finding)
-        else:
-            more += 1
-    if more:
+    counted = list(islice(findings, _MAX_COUNTED))
+    kept = counted[:MAX_FINDINGS_PER_RULE]
+    if more := len(counted) - len(kept):
         kept.append(structs.replace(kept[-1], code="more_findings", severity="info", params={"count": str(more)}, related=()))
     return kept

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections import defaultdict
 from fractions import Fraction
+from itertools import takewhile
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
@@ -22,7 +24,7 @@ _FIGURE: Final = re.compile(
     r"(?:(?P<unit>千万|百万|百|千|万|亿)?(?P<yuan>美元|欧元|元))?"
 )
 _FORMAL: Final = "零壹贰貳叁參肆伍陆陸柒捌玖拾"
-_CAPITALS: Final = re.compile(rf"[{_FORMAL}][{_FORMAL}佰仟万萬亿億]*[元圆](?:[{_FORMAL}角分]*[角分]|[整正])?整?")
+_CAPITALS: Final = re.compile(rf"[{_FORMAL}][{_FORMAL}佰仟万萬亿億]{{0,40}}[元圆](?:[{_FORMAL}角分]{{0,8}}[角分]|[整正])?整?")
 _CAPITAL_DIGITS: Final = {char: at for chars in ("零壹贰叁肆伍陆柒捌玖", "零壹貳參肆伍陸柒捌玖") for at, char in enumerate(chars)}
 _CONNECTORS: Final = re.compile(r"[\s（(）)：:，,、即]*(?:(?:大写|小写|人民币|金额|RMB|即)[\s（(）)：:，,、为]*){0,4}\Z")
 _BAD_GROUPS: Final = re.compile(r"(?<![\d.,])\d{1,3}(?:,\d+)+(?:\.\d+)?(?!\d|,\d)")
@@ -121,7 +123,9 @@ def amount_capitals(reading: Reading) -> Iterator[Finding]:
 
 def _paired(text: str, capital: Amount, figures: list[Amount]) -> Amount | None:
     """The figures that only brackets and words like 大写 part from the capitals."""
-    for each in figures:
+    reach = 2 * _CONNECTOR_CHARACTERS
+    nearest = bisect_left(figures, capital.start - reach, key=lambda each: each.start)
+    for each in takewhile(lambda figure: figure.start <= capital.end + reach, figures[nearest : nearest + reach]):
         between = text[each.end : capital.start] if each.end <= capital.start else text[capital.end : each.start]
         if len(between) <= _CONNECTOR_CHARACTERS and _CONNECTORS.match(between):
             return each

@@ -58,6 +58,7 @@ _LABELS: Final = (
 )  # fmt: skip
 _LABEL_REACH: Final = 14
 _RANGE_CHARACTERS: Final = 40
+_SENTENCE_CHARACTERS: Final = 200
 _LABEL_CHARACTERS: Final = 16
 _MONTHS_OF_YEAR: Final = 12
 
@@ -191,7 +192,7 @@ def _ranges(reading: Reading) -> Iterator[Finding]:
 def _in_one_year(passage: Passage) -> Iterator[Finding]:
     """An end without a year of its own lies in the year of the start."""
     for first in dates_in(passage):
-        found = _NO_YEAR.search(passage.text, first.end)
+        found = _NO_YEAR.search(passage.text, first.end, first.end + _RANGE_CHARACTERS)
         if found and first.exists and _RANGE.match(passage.text[first.end : found.start()]):
             end = (first.year, int(found["m"]), int(found["d"]))
             if end < first.key:
@@ -202,8 +203,9 @@ def _in_one_year(passage: Passage) -> Iterator[Finding]:
 def _labelled(reading: Reading, label: re.Pattern[str]) -> Date | None:
     """The first date that follows such a label closely."""
     for passage in reading.prose:
-        for found in label.finditer(passage.text):
-            near = next((date for date in dates_in(passage) if 0 <= date.start - found.end() <= _LABEL_REACH), None)
+        dates = dates_in(passage) if label.search(passage.text) else []
+        for found in label.finditer(passage.text) if dates else ():
+            near = next((date for date in dates if 0 <= date.start - found.end() <= _LABEL_REACH), None)
             if near is not None and near.exists:
                 return near
     return None
@@ -227,9 +229,8 @@ def _deadlines(reading: Reading) -> Iterator[Finding]:
 
 
 def _sentence(text: str, date: Date) -> str:
-    start = max(text.rfind(stop, 0, date.start) for stop in "。；;") + 1
-    ends = [place for place in (text.find(stop, date.end) for stop in "。；;") if place >= 0]
-    return text[start : min(ends, default=len(text))]
+    before, after = text[max(date.start - _SENTENCE_CHARACTERS, 0) : date.start], text[date.end : date.end + _SENTENCE_CHARACTERS]
+    return re.split("[。；;]", before)[-1] + text[date.start : date.end] + re.split("[。；;]", after)[0]
 
 
 def issue_date(reading: Reading) -> Date | None:

@@ -51,6 +51,7 @@ _LEFT_OUT: Final = 2
 _LONG_ENDING: Final = 4
 _MIN_SHARED: Final = 6
 _MAX_NAMES: Final = 600
+_MAX_DEFINITIONS: Final = 200
 
 
 class _Definition(Struct, frozen=True):
@@ -85,7 +86,7 @@ def _definitions(reading: Reading) -> Iterator[_Definition]:
 
 def _redefined(defined: list[_Definition]) -> Iterator[Finding]:
     """Where a full name begins cannot be told from the words before it, so names are compared from their ends."""
-    for at, each in enumerate(defined[:_MAX_NAMES]):
+    for at, each in enumerate(defined[:_MAX_DEFINITIONS]):
         for first in defined[:at]:
             shared = _shared_end(first.full, each.full)
             shorter = min(len(first.full), len(each.full))
@@ -104,7 +105,7 @@ def _redefined(defined: list[_Definition]) -> Iterator[Finding]:
 
 def _early(reading: Reading, defined: list[_Definition]) -> Iterator[Finding]:
     """A short name in a sentence before the one that introduces it. Titles and headings may use it."""
-    for each in defined:
+    for each in defined[:_MAX_DEFINITIONS]:
         if len(each.short) < _MIN_EARLY or each.short in each.full or each.passage.lang != "zh":
             continue
         for passage in reading.main:

@@ -26,6 +26,7 @@ _DOUBLED: Final = re.compile(
 _PAIRS: Final = {"“": "”", "《": "》", "〈": "〉", "（": "）", "(": ")", "〔": "〕", "【": "】", "「": "」", "『": "』", "[": "]", "{": "}", "‘": "’"}
 _OPENERS: Final = {close: opened for opened, close in _PAIRS.items()}
 _OTHER_WIDTH: Final = {")": "（", "）": "("}
+_BRACKET_CHARACTERS: Final = 200
 _LIST_MARK: Final = re.compile(r"\s*(?:\d{1,3}|[A-Za-z]{1,3}|[一二三四五六七八九十]+)[)）]")
 #: Closing brackets that close nothing: 2）in a row of points, and :).
 _LONE_CLOSER: Final = re.compile(r"(?:[；;。，,、：:\s](?:\d{1,2}|[A-Za-z])[)）]|[:;]-?\))\Z")
@@ -47,8 +48,8 @@ def _is_fault(text: str, mark: re.Match[str]) -> bool:
     """Not the closing bracket of a formula, nor a number's own brackets at the beginning."""
     if mark[0] != ")":
         return True
-    opened = text.rfind("(", 0, mark.start())
-    return opened >= 0 and re.search(rf"[{_HAN}]", text[opened : mark.start()]) is not None and text[:opened].strip() != ""
+    opened = text.rfind("(", max(mark.start() - _BRACKET_CHARACTERS, 0), mark.start())
+    return opened > 0 and re.search(rf"[{_HAN}]", text[opened : mark.start()]) is not None and text[opened - 1].strip() != ""
 
 
 def punctuation_repeat(reading: Reading) -> Iterator[Finding]:

@@ -64,7 +64,7 @@ MESSAGE_WORDS: Final[dict[str, tuple[str, str]]] = {
     "reference_dangling": ("引用的“{target}”在文中不存在", "“{target}” is referred to and does not exist"),
     "amount_capitals_differ": ("金额“{figures}”与大写“{capitals}”不一致", "the amount “{figures}” is not the one in capitals, “{capitals}”"),
     "amount_differs": ("“{name}”前后不一致：“{first}”与“{second}”", "“{name}” is “{first}” and “{second}”"),
-    "more_findings": ("此类问题还有{count}处，未逐一列出", "{count} more of this kind are not listed"),
+    "more_findings": ("此类问题还有{count}处（或更多），未逐一列出", "{count} more of this kind (or beyond) are not listed"),
 }
 
 #: What each rule looks for, for lists of rules.
