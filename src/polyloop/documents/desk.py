@@ -55,8 +55,14 @@ class Desk:
     # --- whether it may go on
 
     def recall(self, command: leaf.Recall) -> Entry | None:
-        found: Recorded | None = self.run(journal.by_key, self.tenant, command.key)
-        return found.entry if found else None
+        return self._known(self.run(journal.by_key, self.tenant, command.key))
+
+    def _known(self, found: Recorded | None) -> Entry | None:
+        """An operation that may have to be reconciled now, by what was kept of its own plan."""
+        if found is None:
+            return None
+        self._plan = replace(self._plan, memo=found.memo)
+        return found.entry
 
     def prepare(self, command: leaf.Prepare) -> Prepared:
         self._plan = planned(replace(self.asked, call=command.call))
@@ -71,9 +77,9 @@ class Desk:
     # --- doing it
 
     def intend(self, command: leaf.Intend) -> Entry | None:
-        return self.run(self._intend, Recorded(command.entry, self._plan.memo, self.session), command.approval)
+        return self._known(self.run(self._intend, Recorded(command.entry, self._plan.memo, self.session), command.approval))
 
-    def _intend(self, tx: Tx, recorded: Recorded, approval: Approval | None) -> Entry | None:
+    def _intend(self, tx: Tx, recorded: Recorded, approval: Approval | None) -> Recorded | None:
         taken = journal.intend(tx, self.tenant, recorded)
         if taken is None and approval is not None:
             journal.keep_approval(tx, self.tenant, approval)

@@ -64,12 +64,12 @@ def of_session(tx: Tx, tenant: str, session: str) -> list[Entry]:
     return [msgspec.json.decode(entry, type=Entry) for (entry,) in rows]
 
 
-def intend(tx: Tx, tenant: str, recorded: Recorded) -> Entry | None:
+def intend(tx: Tx, tenant: str, recorded: Recorded) -> Recorded | None:
     """The intent of an operation or of its next attempt; or the other operation that has its key."""
     entry = recorded.entry
     taken = by_key(tx, tenant, entry.key) if entry.key else None
     if taken is not None and taken.entry.operation_id != entry.operation_id:
-        return taken.entry
+        return taken
     tx.run(
         "insert into doc_operation (tenant, id, key, session, plan, entry) values (?, ?, ?, ?, ?, ?)"
         " on conflict (tenant, id) do update set plan = excluded.plan, entry = excluded.entry",

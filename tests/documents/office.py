@@ -1,0 +1,78 @@
+"""An office for tests: a runtime over a store, in process or over a transport on which things go wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Iterable
+from typing import Any
+
+from polyloop.clock import ManualClock
+from polyloop.contract.operation import Answer, shown
+from polyloop.contract.receipt import Receipt
+from polyloop.db import Database
+from polyloop.documents.runtime import Caller, DocRuntime
+from polyloop.testing.documents import FaultTransport
+
+YES = {"approved_by": "ann"}
+_TENANTS, _IDS = itertools.count(), itertools.count(1)
+
+
+class Office:
+    """One tenant's documents. `faulty` = over a transport; a tenant of its own unless one is named."""
+
+    def __init__(self, db: Database, tenant: str = "", *, faulty: bool = False, faults: Iterable[str] = (), chunk_chars: int = 0) -> None:
+        self.db, self.tenant = db, tenant or f"t{next(_TENANTS)}"
+        self.transport = FaultTransport(db, self.tenant, faults, chunk_chars=chunk_chars)
+        self.clock, self.waits = ManualClock(), list[float]()
+        self.runtime = DocRuntime(db, self.tenant, self.clock.now_ms, self._id, self.transport if faulty else None, self.waits.append)
+
+    def _id(self) -> str:
+        return f"op-{next(_IDS)}"
+
+    def answer(self, op: str, args: dict[str, Any], **caller: Any) -> Answer:
+        return asyncio.run(self.runtime.call(op, args, Caller(**caller)))
+
+    def call(self, op: str, args: dict[str, Any], **caller: Any) -> tuple[dict[str, Any], int]:
+        """What is printed, and the exit code."""
+        return shown(self.answer(op, args, **caller))
+
+    def do(self, op: str, args: dict[str, Any], **caller: Any) -> dict[str, Any]:
+        """It succeeds."""
+        told, code = self.call(op, args, **(YES | caller))
+        assert code == 0, told
+        return told
+
+    def refused(self, kind: str, op: str, args: dict[str, Any], **caller: Any) -> dict[str, Any]:
+        """It is refused as this kind and nothing has changed."""
+        before = self.everything()
+        told, code = self.call(op, args, **(YES | caller))
+        assert code != 0, told
+        assert told["error"]["kind"] == kind, told
+        assert self.everything() == before
+        return told["error"]
+
+    def receipt(self, op: str, args: dict[str, Any], **caller: Any) -> Receipt:
+        answer = self.answer(op, args, **(YES | caller))
+        assert isinstance(answer, Receipt), answer
+        return answer
+
+    def new(self, title: str = "D", content: str = "one\n", **more: Any) -> str:
+        return self.do("create", {"title": title, "content": content, **more})["data"]["nodeId"]
+
+    def text(self, node_id: str, **args: Any) -> str:
+        return Office(self.db, self.tenant).do("fetch", {"nodeId": node_id, **args})["data"]["content"]
+
+    def blocks(self, node_id: str) -> list[dict[str, Any]]:
+        return Office(self.db, self.tenant).do("fetch", {"nodeId": node_id, "format": "blocks"})["data"]["blocks"]
+
+    def documents(self) -> list[list[str]]:
+        """Title and content of every live document, as the service has them."""
+        plain = Office(self.db, self.tenant)
+        items = plain.do("list", {})["items"]
+        return [[i["title"], plain.text(i["nodeId"])] for i in items if i["resourceType"] == "document"]
+
+    def everything(self) -> list[Any]:
+        """Every row the service holds for this tenant."""
+        tables = ("doc_tenant", "doc_node", "doc_place", "doc_block", "doc_revision", "doc_version")
+        return [self.db.look(lambda tx, t=t: sorted(tx.rows(f"select * from {t} where tenant = ?", self.tenant))) for t in tables]
