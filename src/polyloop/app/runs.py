@@ -92,6 +92,15 @@ class Runs:
         self._workers: WorkerPool | None = None
         self._watcher = Watcher(log)
         self._driving: WeakSet[Driver] = WeakSet()
+        #: Set by `suspend`: whoever starts one run after another stops too.
+        self.suspended = False
+
+    @property
+    def holder(self) -> k.Holder:
+        """This process, while it is `holding`."""
+        if self._holder is None:
+            raise AssertionError("a run needs `async with runs.holding()`")
+        return self._holder
 
     @asynccontextmanager
     async def holding(self) -> AsyncGenerator[None]:
@@ -111,14 +120,13 @@ class Runs:
     @asynccontextmanager
     async def _seams(self, wiring: Wiring, audit_to: Path | None = None) -> AsyncGenerator[Seams]:
         """The seams of one run, its workspace held meanwhile."""
-        if self._holder is None or self._workers is None:
-            raise AssertionError("a run needs `async with runs.holding()`")
+        holder, workers = self.holder, cast(WorkerPool, self._workers)
         log = cast(k.Log, AuditLog(self.log, audit_to)) if audit_to else self.log
-        actions = wiring.actions(self._workers)
+        actions = wiring.actions(workers)
         if wiring.workspace is not None:
             await asyncio.to_thread(wiring.workspace.hold)
         try:
-            yield Seams(log, wiring.model, wiring.interpreter, wiring.tools, actions, self.clock, salt, self._holder, wiring.sinks, self.grace_s)
+            yield Seams(log, wiring.model, wiring.interpreter, wiring.tools, actions, self.clock, salt, holder, wiring.sinks, self.grace_s)
         finally:
             if wiring.workspace is not None:
                 wiring.workspace.close()
@@ -129,6 +137,7 @@ class Runs:
 
     def suspend(self) -> None:
         """Stop all runs of this process without an end; they stay resumable."""
+        self.suspended = True
         for driver in list(self._driving):
             driver.suspend()
 

@@ -37,6 +37,7 @@ from polyloop.toolbox.registry import Registry, Tool
 from polyloop.toolbox.submit import Submit
 from polyloop.toolbox.worker import WorkerPool
 from polyloop.workspace import Workspace, workspace_tools
+from polyloop.workspace.limits import ANSWER_BYTES
 
 from .request_file import Plan, read_bytes
 
@@ -98,14 +99,23 @@ def catalogue_specs() -> list[ToolSpec]:
     return list(Registry(catalogue(Workspace(".")).values()).specs.values())
 
 
-def rewire(request: Request, sinks: Sequence[Sink] = ()) -> Wiring:
-    """Wire a request from what it says of itself: its own assembly. The same for a new run and one found in a log."""
+def workspace_of(assembly: Mapping[str, str]) -> Workspace:
+    """The workspace a run names, with its areas that are only read."""
+    read_only = cast("list[str]", json.loads(assembly.get("workspace_read_only", "[]")))
+    return Workspace(assembly["workspace"], read_only=read_only, answer_bytes=int(assembly.get("workspace_answer_bytes", ANSWER_BYTES)))
+
+
+def rewire(request: Request, sinks: Sequence[Sink] = (), shared: Workspace | None = None) -> Wiring:
+    """Wire a request from what it says of itself: its own assembly. The same for a new run and one found in a log.
+
+    `shared`: its workspace, held by the caller from run to run.
+    """
     assembly = request.assembly
     base = Path(assembly.get("base", "."))
     model = source(assembly.get("model", ""), lambda name: read_bytes(base / name))
     names, completes = (cast("list[str]", json.loads(assembly.get(key, "[]"))) for key in ("tools", "completes"))
-    workspace = Workspace(assembly["workspace"]) if "workspace" in assembly else None
-    tools = Registry.resolve(names, catalogue(workspace), str(base), completes)
+    workspace = None if shared is not None or "workspace" not in assembly else workspace_of(assembly)
+    tools = Registry.resolve(names, catalogue(shared or workspace), str(base), completes)
     mode = cast(Mode, assembly.get("permission_mode", "auto"))
     return Wiring(model, interpreter(request.agent.protocol), tools, executor(tools, mode), tuple(sinks), workspace)
 

@@ -6,7 +6,7 @@ from typing import Final
 
 import typer
 
-from . import approvals, docs, runs
+from . import approvals, docs, phases, runs
 from .demo import demo
 from .frame import LangOption, StoreOption, TenantOption, placed
 
@@ -23,6 +23,7 @@ for _name, _command in COMMANDS.items():
     app.command(_name)(placed(_command))
 app.add_typer(approvals.app, name="approvals")
 app.add_typer(docs.app, name="docs")
+app.add_typer(phases.app, name="phases")
 
 
 @app.callback()

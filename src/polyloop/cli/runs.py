@@ -23,7 +23,7 @@ from polyloop.kernel.records import canonical
 from polyloop.kernel.view import materialise
 from polyloop.words.catalog import say
 
-from .frame import Place, carry_out, command_line, exit_code, run_json
+from .frame import Place, T, carry_out, command_line, exit_code, run_json
 from .live import progress
 from .timeline import print_timeline
 
@@ -32,7 +32,7 @@ AuditOption = Annotated[Path | None, typer.Option("--audit-to", help="Also write
 PERSON: Final = "cli"
 
 
-async def _with_runs(place: Place, work: Callable[[Runs], Coroutine[Any, Any, RunResult]]) -> RunResult:
+async def with_runs(place: Place, work: Callable[[Runs], Coroutine[Any, Any, T]]) -> T:
     """Open the store, be a holder, heed Ctrl-C: the first stops the run (resumable), the second leaves at once."""
     async with open_runs(place.store, place.tenant, dedicated=True) as runs:
         loop = asyncio.get_running_loop()
@@ -53,7 +53,7 @@ async def _with_runs(place: Place, work: Callable[[Runs], Coroutine[Any, Any, Ru
 
 
 def _drive(place: Place, work: Callable[[Runs], Coroutine[Any, Any, RunResult]]) -> None:
-    result = carry_out(place, lambda: _with_runs(place, work))
+    result = carry_out(place, lambda: with_runs(place, work))
     report(place, result)
 
 

@@ -83,20 +83,25 @@ def resolver_of(folder: int) -> Resolver:
 
 def publish_new(folder: int, temporary: str, name: str) -> None:
     """Give a file its final name, in one step, only if the name is free. Raises FileExistsError if it is not."""
+    rename_new(folder, temporary, folder, name)
+
+
+def rename_new(folder: int, old: str, home: int, new: str) -> None:
+    """Rename from one folder into another, only if the name is free there. Raises FileExistsError if it is not."""
     try:
-        _rename_new(folder, temporary, name)
+        _rename_new(folder, old, home, new)
     except OSError as error:
         if error.errno not in (errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP):
             raise
-        os.link(temporary, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
-        os.unlink(temporary, dir_fd=folder)
+        os.link(old, new, src_dir_fd=folder, dst_dir_fd=home, follow_symlinks=False)
+        os.unlink(old, dir_fd=folder)
 
 
-def _rename_new(folder: int, old: str, new: str) -> None:
+def _rename_new(folder: int, old: str, home: int, new: str) -> None:
     call = getattr(_libc(), "renameat2", None)
     if call is None:
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
-    if call(folder, old.encode(), folder, new.encode(), _RENAME_NOREPLACE):
+    if call(folder, old.encode(), home, new.encode(), _RENAME_NOREPLACE):
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple, Self
 
 from .names import TEMPORARY, FileProblem, file_problem, parts_of
-from .resolve import FOLDER, Resolver, resolver_of
+from .resolve import FOLDER, Resolver, rename_new, resolver_of
 
 #: Folders inside folders that a walk follows.
 DEPTH = 100
@@ -128,6 +128,19 @@ class Root:
             os.close(here)
             raise
         return here
+
+    def move(self, path: str, target: str) -> None:
+        """Give a file another name beneath, in one step, its missing folders made. Raises FileProblem, conflict if that name is taken."""
+        *folders, name = parts_of(path)
+        *homes, new = parts_of(target)
+        with telling(path), contextlib.ExitStack() as undo:
+            here = self.folder(tuple(folders), make=False)
+            undo.callback(os.close, here)
+            there = self.folder(tuple(homes))
+            undo.callback(os.close, there)
+            rename_new(here, name, there, new)
+            os.fsync(there)
+            os.fsync(here)
 
     def walk(self, under: str = "") -> Iterator[Entry]:
         """Every file beneath, in a stable order (by names, folder by folder), without those being written. Raises FileProblem."""

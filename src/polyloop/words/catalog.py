@@ -86,6 +86,10 @@ SENTENCES: Final[dict[str, tuple[str, str]]] = {
     ),
     "doc.retryable": ("{operation}：还没有开始，可以再试一次。", "{operation}: it has not begun; it may be tried once more."),
     "doc.failed": ("{operation}：没有完成。", "{operation}: not done."),
+    "phase.completed": ("{phase}：完成（第 {attempt} 次，{run}）", "{phase}: completed (attempt {attempt}, {run})"),
+    "phase.failed": ("{phase}：失败（第 {attempt} 次，{run}）", "{phase}: failed (attempt {attempt}, {run})"),
+    "phase.interrupted": ("{phase}：已停下，可以继续（{run}）", "{phase}: stopped, it can go on ({run})"),
+    "phase.recovered": ("，由 {recovery} 恢复", ", recovered by {recovery}"),
     "exported": ("已写入 {path}。", "Written to {path}."),
 }
 

@@ -12,6 +12,8 @@ HITS_DEFAULT: Final = 100
 PAGE_FILES: Final = 500
 #: Bytes (as JSON) of the lines, hits or files in one answer; what is left out is said and can be asked for.
 ANSWER_BYTES: Final = 40_000
+#: Bytes of an observation with such an answer in it.
+RESULT_BYTES: Final = 65_536
 #: Bytes of a line that a search looks at in one piece, and characters of it that a hit shows.
 LINE_BYTES: Final = 1 << 20
 HIT_CHARS: Final = 300

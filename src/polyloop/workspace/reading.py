@@ -63,12 +63,12 @@ def json_bytes(value: str) -> int:
     return len(json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass")) + 1
 
 
-def read_lines(path: str, file: BinaryIO, start: int, count: int, stop: Stop) -> Lines:
+def read_lines(path: str, file: BinaryIO, start: int, count: int, stop: Stop, answer_bytes: int = limits.ANSWER_BYTES) -> Lines:
     """Streams: memory is bounded by the answer, not by the file. Raises ProblemError (type_mismatch) for other than UTF-8."""
     digest = hashlib.sha256()
     shown: list[str] = []
-    number, room, cut, full = 0, limits.ANSWER_BYTES, None, False
-    for line, size in _lines(file, limits.ANSWER_BYTES, digest.update):
+    number, room, cut, full = 0, answer_bytes, None, False
+    for line, size in _lines(file, answer_bytes, digest.update):
         number += 1
         if number % 1000 == 0:
             stop()
@@ -80,7 +80,7 @@ def read_lines(path: str, file: BinaryIO, start: int, count: int, stop: Stop) ->
             full = True
             continue
         if room < 0 or size > len(line):
-            text, cut = _fitting(text), size
+            text, cut = _fitting(text, answer_bytes), size
         shown.append(text)
     following = start + len(shown)
     eof = following > number
@@ -115,9 +115,9 @@ def _text(path: str, number: int, line: bytes, *, whole: bool) -> str:
         raise problem("type_mismatch", f"{path!r}: line {number} is not UTF-8 text", details={"path": path, "line": number}) from error
 
 
-def _fitting(text: str) -> str:
-    while json_bytes(text) > limits.ANSWER_BYTES:
-        text = text[: len(text) * limits.ANSWER_BYTES // json_bytes(text)]
+def _fitting(text: str, answer_bytes: int) -> str:
+    while json_bytes(text) > answer_bytes:
+        text = text[: len(text) * answer_bytes // json_bytes(text)]
     return text
 
 

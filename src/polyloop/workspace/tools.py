@@ -143,7 +143,8 @@ def _tool(workspace: Workspace, name: str) -> WorkspaceTool:
 
     if operation is _write:
         return WorkspaceTool(ToolSpec(name, description, schema, "write", "probe", "async"), run, settle)
-    return WorkspaceTool(ToolSpec(name, description, schema, "read", "rerun", "async"), run)
+    room = workspace.answer_bytes * limits.RESULT_BYTES // limits.ANSWER_BYTES
+    return WorkspaceTool(ToolSpec(name, description, schema, "read", "rerun", "async", result_limit=room), run)
 
 
 def _is_quick(workspace: Workspace, operation: Operation, args: dict[str, Any]) -> bool:

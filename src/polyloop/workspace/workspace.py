@@ -14,7 +14,7 @@ import hashlib
 import os
 import threading
 import weakref
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Collection, Generator, Iterator
 from typing import BinaryIO, Final
 
 from msgspec import Struct
@@ -62,8 +62,14 @@ def _go_on() -> None:
 class Workspace:
     """The workspace in `folder`, made if missing. Nothing is touched before the first operation, or `hold`."""
 
-    def __init__(self, folder: str | os.PathLike[str], *, resolver: Resolver | None = None) -> None:
+    def __init__(
+        self, folder: str | os.PathLike[str], *, resolver: Resolver | None = None, read_only: Collection[str] = (),
+        answer_bytes: int = limits.ANSWER_BYTES,
+    ) -> None:  # fmt: skip
+        """`read_only`: folders at the top that no write may enter. `answer_bytes`: what the lines of one read may come to."""
         self.folder = os.fspath(folder)
+        self.answer_bytes = answer_bytes
+        self.read_only = frozenset(name.casefold() for name in read_only)
         self._resolver = resolver
         self._held: _Held | None = None
         #: Writers of this process take turns; it also guards `_held`.
@@ -88,7 +94,12 @@ class Workspace:
         _within("start", start, 1, 1 << 53)
         _within("count", count, 1, limits.LINES_MAX)
         with self._telling(path) as root, root.open(path) as file:
-            return read_lines(path, file, start, count, stop)
+            return read_lines(path, file, start, count, stop, self.answer_bytes)
+
+    def read_bytes(self, path: str, limit: int = limits.TEXT_BYTES) -> bytes:
+        """The whole file. Raises ProblemError, validation if it has more than `limit` bytes."""
+        with self._telling(path) as root:
+            return root.read_bytes(path, limit)
 
     def write_atomic(
         self, path: str, data: bytes, *, if_absent: bool = False, expected_sha256: str = "", replace: bool = False, key: str = "", attempt: int = 1
@@ -99,6 +110,8 @@ class Workspace:
         again. Raises ProblemError: conflict, permission_denied, validation, local_io (nothing changed), commit_unknown.
         """
         with self._telling(path) as root:
+            if parts_of(path)[0].casefold() in self.read_only:
+                raise FileProblem("permission_denied", path, "this area can be read, not written")
             over = over_of(path, if_absent=if_absent, expected_sha256=expected_sha256, replace=replace)
             _within("bytes", len(data), 0, limits.TEXT_BYTES)
             if key and (known := self._known(key, path, hashlib.sha256(data).hexdigest())):
@@ -137,6 +150,16 @@ class Workspace:
         """sha256 (hex) and size of a file."""
         with self._telling(path) as root:
             return root.checksum(path, stop)
+
+    def set_aside(self, path: str, sha256: str, target: str) -> bool:
+        """Move a file that still has this sha256 to `target`; False if it is gone or another by now. Raises ProblemError (conflict)."""
+        with self._problems(), self._turn:
+            root = self._hold().root
+            found = root.stat(path)
+            if found is None or found.kind != "file" or root.checksum(path)[0] != sha256:
+                return False
+            root.move(path, target)
+            return True
 
     # --- what became of a write ----------------------------------------------------------------------------------
 
