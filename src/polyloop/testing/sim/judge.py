@@ -21,7 +21,7 @@ from polyloop.kernel.machine import State, fold
 from polyloop.kernel.objects import Json, RunResult
 from polyloop.kernel.records import Sealed
 from polyloop.kernel.run import ParameterDrift, RunExists
-from polyloop.kernel.seams import Action, ModelRequest, Stream
+from polyloop.kernel.seams import Action, Event, ModelRequest, Stream
 from polyloop.kernel.verify import verify
 
 from .grammar import MAY_SAY, Grammar, Illegal
@@ -41,6 +41,7 @@ class Intent(Struct, eq=False):
     effect: str
     replay: str
     status: str = ""
+    args: Json = None
     by_person: bool = False
     zombie: bool = False
     recorded: bool = False
@@ -66,6 +67,8 @@ class Docket(Struct, eq=False):
     spent: dict[str, int] = {}
     model_calls: int = 0
     result: tuple[str, Json] | None = None
+    end: dict[str, Any] = {}
+    cancelled_at: float = 0.0
     heard: set[str] = set()
     lost: set[str] = set()
     rots: int = 0
@@ -172,8 +175,25 @@ class Judge:
             self.need(effects == 0, "I2", f"{intent} is {intent.status} with {effects} effects")
 
     def _run_ended(self, stream: Stream, docket: Docket, s: Sealed, body: dict[str, Any]) -> None:
+        docket.end = body
+        self._in_time(docket, s.at)
         how = f"({body.get('completed_by') or body.get('detail')})" if body["reason"] in SPLIT else ""
         self.ends[body["reason"] + how] += 1
+
+    def _in_time(self, docket: Docket, at: int) -> None:
+        """Once nothing is wrong any more, a run that was cancelled or is out of time has a minute to end."""
+        world, wall_s = self.world, docket.grammar.budget["wall_clock_s"]
+        if not world.calm or world.skew:
+            return
+        began_s = (docket.grammar.began - world.start_ms) / 1000
+        for due_s, why in ((docket.cancelled_at, "cancelled"), (began_s + wall_s if wall_s else 0, "out of time")):
+            late_s = world.loop.time() - max(due_s, world.calm_at)
+            self.need(not due_s or late_s < 60, "late", f"{why} {late_s:.0f} s ago, and ends only now")
+
+    def event(self, stream: Stream, event: Event) -> None:
+        self.need(
+            event.seq < len(self.world.store.shelf(stream).records) or self.docket(stream).rots, "events", f"{event.type} is told and not durable"
+        )
 
     # --- deeds -------------------------------------------------------------------------------------------------------
 
@@ -199,6 +219,7 @@ class Judge:
         intent = docket.keys.get(action.key)
         if intent is None:
             return self.world.fail("I3", f"{action.tool} is dispatched without a durable intent")
+        intent.args = action.args
         if self.world.is_zombie(life, stream):
             intent.zombie = True
             return None
@@ -257,8 +278,15 @@ class Judge:
             said = (result.reason, result.result)
             docket.result = docket.result or said
             self.need(said == docket.result, "returned", f"{said} is returned after {docket.result}")
-            whole = (result.result is not None) == (result.reason == "completed")
-            self.need(whole, "returned", f"{result.reason} {result.completed_by} with {result.result}")
+            self.need(self._is_result(docket, result), "returned", f"{result.reason} {result.completed_by} with {result.result}")
+
+    def _is_result(self, docket: Docket, result: RunResult) -> bool:
+        """Whether this is what completed the run: the arguments of the completing call, the environment's word, the last reply."""
+        if result.completed_by == "completion_tool":
+            return result.result == next(i.args for i in docket.keys.values() if i.seq == docket.end["result_of"])
+        if result.completed_by == "final_answer":
+            return self.world.marker(result.scope) in str(result.result)
+        return result.result == docket.end.get("result")
 
     def verdict(self) -> None:
         """After the faults have stopped: every run has ended or rests where only an outsider can help."""

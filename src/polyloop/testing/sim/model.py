@@ -1,7 +1,4 @@
-"""The simulated model: a script of replies, valid, damaged and pointless, and a line that drops them.
-
-`json-text/1` runs through the real interpreter. `native-tools/1` is played by a stand-in, for replies of several calls.
-"""
+"""The simulated model: a script of replies, valid, damaged and pointless, and a line that drops them. The interpreters are real."""
 
 from __future__ import annotations
 
@@ -11,9 +8,10 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from polyloop.kernel.json_text import JsonText
+from polyloop.kernel.native_tools import NativeTools
 from polyloop.kernel.objects import Json
 from polyloop.kernel.records import ToolCall
-from polyloop.kernel.seams import Act, Decided, Finish, Interpreter, ModelCallFailed, ModelRequest, Reject, Reply, Stream, Tools
+from polyloop.kernel.seams import Decided, Interpreter, ModelCallFailed, ModelRequest, Reply, Stream, Tools
 
 from .loop import Life
 
@@ -25,32 +23,19 @@ class Broken(Exception):
     """What an interpreter with a bug raises."""
 
 
-class SimNative:
-    """One decision per tool call; text alone is the final answer unless a tool completes the run."""
+class Fragile:
+    """An interpreter with a bug: a certain word breaks it."""
 
-    name = "native-tools/1"
+    def __init__(self, sound: Interpreter) -> None:
+        self.name, self._sound = sound.name, sound
 
     def interpret(self, reply: Reply, tools: Tools) -> tuple[Decided, ...]:
         if reply.text == "break":
             raise Broken(reply.text)
-        if not reply.tool_calls:
-            completes = any(t.completes for t in tools.specs.values())
-            return (Reject("no_action", "Call a tool.", "", reply.text) if completes or not reply.text else Finish(reply.text),)
-        return tuple(self._one(call, tools) for call in reply.tool_calls)
-
-    def _one(self, call: ToolCall, tools: Tools) -> Decided:
-        if call.name not in tools.specs:
-            return Reject("unknown_tool", "No such tool.", call.name, call.name)
-        try:
-            args = json.loads(str(call.arguments))
-        except ValueError:
-            return Reject("args_invalid", "Not JSON.", call.name, str(call.arguments))
-        if tools.problems(call.name, args):
-            return Reject("args_invalid", "Wrong arguments.", call.name, str(call.arguments))
-        return Act(call.name, args)
+        return self._sound.interpret(reply, tools)
 
 
-INTERPRETERS: dict[str, Interpreter] = {"json-text/1": JsonText(), "native-tools/1": SimNative()}
+INTERPRETERS: dict[str, Interpreter] = {sound.name: Fragile(sound) for sound in (JsonText(), NativeTools())}
 
 
 def script(rng: Random, protocol: str, tools: list[str], marker: str) -> list[Reply]:
@@ -87,6 +72,7 @@ def _text(rng: Random, tools: list[str], said: str, wild: float, *, last: bool) 
             Reply(text=whole + "\n" + whole.replace(said, "other").replace('"n"', '"m"')),
             Reply(text=f"I think {said} \ud800 is best."),
             Reply(text=f"Sure: {whole[:-1]},}}"),
+            Reply(text="break"),
         )
     )
 
@@ -100,7 +86,13 @@ def _native(rng: Random, tools: list[str], said: str, wild: float, *, last: bool
     calls: list[ToolCall] = []
     for i, name in enumerate(names):
         bad = rng.random() < wild
-        calls.append(ToolCall(f"c{i}", "dig" if bad and rng.random() < 0.5 else name, "{" if bad and rng.random() < 0.5 else json.dumps(_args(rng))))
+        calls.append(
+            ToolCall(
+                f"c{i * (rng.random() > wild / 20)}",
+                "dig" if bad and rng.random() < 0.5 else name,
+                "{" if bad and rng.random() < 0.5 else json.dumps(_args(rng)),
+            )
+        )
     return Reply(text=said, tool_calls=tuple(calls))
 
 

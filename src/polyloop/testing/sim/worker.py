@@ -134,17 +134,20 @@ class Worker:
             clock=world.clock,
             entropy=lambda: f"{world.rng.getrandbits(128):032x}",
             holder=self.holder(life),
-            sinks=self._sinks(),
+            sinks=self._sinks(case.stream),
         )
 
-    def _sinks(self) -> tuple[Any, ...]:
+    def _sinks(self, stream: Stream) -> tuple[Any, ...]:
         async def raises(event: Event) -> None:
             raise ValueError(event.type)
 
         async def hangs(event: Event) -> None:
             await self.world.loop.create_future()
 
-        drawn = [sink for sink, fault in ((raises, "sink raises"), (hangs, "sink hangs")) if self.world.chance(fault)]
+        async def listens(event: Event) -> None:
+            self.world.judge.event(stream, event)
+
+        drawn = [sink for sink, fault in ((raises, "sink raises"), (hangs, "sink hangs"), (listens, "sink listens")) if self.world.chance(fault)]
         return tuple(drawn) if self.world.sinks else ()
 
     async def _see(self, life: Life, case: Case, work: Coroutine[Any, Any, RunResult], *, drifted: bool) -> None:

@@ -32,7 +32,7 @@ MODES = ("safety", "liveness", "swarm")
 #: Faults that come by count and not by time, so that a sink cannot move them (I9).
 STILL = (
     "tool refused", "tool raises before", "tool raises after commit", "tool reply lost", "tool signal unavailable", "model not reached",
-    "model fails", "model raises", "sink raises", "sink hangs",
+    "model fails", "model raises", "sink raises", "sink hangs", "sink listens",
 )  # fmt: skip
 EPOCH_MS = 1_700_000_000_000
 #: Virtual seconds: how long a world of faults lasts, and how long after the last fault a run may take to end.
@@ -50,6 +50,7 @@ RATES: dict[str, float] = {
     "decided before the deferral is logged": 0.16, "decided in the moment of release": 0.3, "decided after the deadline": 0.35,
     "decided twice": 0.3, "nobody decides": 0.25, "says what makes no sense": 0.15, "drift accepted": 0.02, "drifted resume": 0.03,
     "pointless visit": 0.02, "visit cancelled": 0.05, "visit cancelled twice": 0.4, "sink raises": 0.2, "sink hangs": 0.1,
+    "sink listens": 0.1,
 }  # fmt: skip
 #: Chance that a world has it, once or twice, at a random moment.
 EVENTS: dict[str, float] = {
@@ -99,7 +100,7 @@ class World:
         self.failure: Failure | None = None
         self.counts: Counter[str] = Counter()
         self.calm = self.outage = self.disk_full = False
-        self.skew = 0
+        self.skew, self.start_ms, self.calm_at = 0, EPOCH_MS, 0.0
         self.waiting_for_calm: list[tuple[Callable[..., Any], tuple[Any, ...]]] = []
         self.lives: dict[int, Life] = {}
         self.drivers: dict[tuple[Life, Stream], Driver] = {}
@@ -239,13 +240,15 @@ class World:
             stream = self.pick(self.streams)
             if stream in self.store.shelves:
                 self.store.signal(stream, Signal(0, "suspend" if name == "suspend" else "cancel", 0, "person"))
+                if name != "suspend":
+                    self.judge.docket(stream).cancelled_at = self.loop.time()
 
     def _mend(self, what: str) -> None:
         setattr(self, what, False)
 
     def _be_calm(self) -> None:
         self.note("calm")
-        self.calm, self.outage, self.disk_full = True, False, False
+        self.calm, self.outage, self.disk_full, self.calm_at = True, False, False, self.loop.time()
         for worker in self.workers:
             self.loop.go_on(worker.life)
         for act, args in self.waiting_for_calm:
