@@ -248,3 +248,19 @@ def test_pictures_and_files_reach_the_model_untouched() -> None:
     desk = desk_of(READ_A, deeds={"look": Outcome("ok", parts)})
     desk.start()
     assert desk.model.seen[1].messages[-1].parts[1:] == parts
+
+
+class Halt(BaseException):
+    pass
+
+
+def test_an_overlapping_read_that_halts_the_process_is_no_outcome() -> None:
+    """Control flow of the program is passed on, never recorded as if the tool had said something; the run stays resumable."""
+    desk = desk_of(READ_A, READ_B, deeds={"look": lambda a: Halt() if a.args["n"] == 2 else said("x")})
+    with pytest.raises(Halt):
+        desk.start()
+    assert desk.log.kinds[-1] == "action_intent"
+    assert desk.log.holder == ""
+    desk.actions.deeds["look"] = said("x")
+    desk.resume()
+    assert [s["outcome"] for s in desk.steps()] == ["ok", "ok"]
