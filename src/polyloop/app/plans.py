@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from polyloop.contract import approval as contract
 from polyloop.contract.problem import as_wire, problem
 from polyloop.db.birth import locate
 from polyloop.documents.runtime import DocRuntime
+from polyloop.toolbox.bridge import ASKED
 
 from .approvals import PERSON, Approval
 from .documents import open_documents
 
-#: Ids of plans begin so; those of runs never do.
-PLAN: Final = "plan-"
 _STATES: Final = {"requested": "pending", "rejected": "denied", "superseded": "withdrawn", "cancelled": "withdrawn"}
 
 
@@ -21,12 +21,13 @@ def _told(found: contract.Approval) -> Approval:
     return Approval(found.id, "", 0, as_wire(found.plan), found.until, _STATES.get(found.state, found.state))
 
 
-async def plans(store: str, tenant: str) -> list[Approval]:
-    """All that are pending in a store, oldest first. A store that is not there is an empty one, and is not made."""
+async def plans(store: str, tenant: str, of_runs: Sequence[Approval]) -> list[Approval]:
+    """All that are pending in a store and no run asks about, oldest first. A store that is not there is an empty one, and is not made."""
     if "://" not in store and not locate(store).exists():
         return []
     with open_documents(store, tenant) as documents:
-        return [told for a in await documents.approvals() if (told := _told(a)).state == "pending"]
+        asked = {a.id.removeprefix(ASKED) for a in of_runs}
+        return [told for a in await documents.approvals() if (told := _told(a)).state == "pending" and a.id not in asked]
 
 
 async def plan(documents: DocRuntime, plan_id: str) -> Approval:

@@ -85,8 +85,9 @@ def typed(operation: str) -> Generator[None]:
 class Runs:
     """Use as `async with runs.holding():` around run, resume, cancel, fork, abandon; reading needs no holder."""
 
-    def __init__(self, log: k.Log, scope: str, *, grace_s: float = GRACE_S) -> None:
-        self.log, self.scope, self.grace_s = log, scope, grace_s
+    def __init__(self, log: k.Log, scope: str, *, grace_s: float = GRACE_S, store: str = "") -> None:
+        """`store`: where documents of these runs are, "" = nowhere."""
+        self.log, self.scope, self.grace_s, self.store = log, scope, grace_s, store
         self.clock = SystemClock()
         self._holder: k.Holder | None = None
         self._workers: WorkerPool | None = None
@@ -125,11 +126,15 @@ class Runs:
         actions = wiring.actions(workers)
         if wiring.workspace is not None:
             await asyncio.to_thread(wiring.workspace.hold)
+        if wiring.library is not None:
+            wiring.library.store = self.store
         try:
             yield Seams(log, wiring.model, wiring.interpreter, wiring.tools, actions, self.clock, salt, holder, wiring.sinks, self.grace_s)
         finally:
             if wiring.workspace is not None:
                 wiring.workspace.close()
+            if wiring.library is not None:
+                wiring.library.close()
 
     def _watch(self, driver: Driver) -> None:
         self._driving.add(driver)

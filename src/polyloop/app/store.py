@@ -4,25 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import Final
 
-from polyloop.contract.problem import problem
 from polyloop.db.birth import locate
 from polyloop.stores.memory import MemoryLog
 from polyloop.stores.sqlite import open_log
 
+from .place import check_place
 from .runs import Runs, typed
-
-#: Characters of a tenant's or run's name.
-NAME_CHARS: Final = 200
-
-
-def check_place(store: str, tenant: str) -> None:
-    """Raises ProblemError: validation for a tenant that is none, capability_unavailable for a kind of store there is not."""
-    if not tenant or len(tenant) > NAME_CHARS or not tenant.isprintable():
-        raise problem("validation", f"a tenant is 1 to {NAME_CHARS} printable characters, not {tenant!r}", stage="arguments")
-    if "://" in store:
-        raise problem("capability_unavailable", f"no store of this kind in this build: {store.partition('://')[0]}://", stage="open")
 
 
 @asynccontextmanager
@@ -37,7 +25,7 @@ async def open_runs(store: str, tenant: str, *, dedicated: bool = False) -> Asyn
     if dedicated:
         log.dedicate()
     try:
-        yield Runs(log, tenant)
+        yield Runs(log, tenant, store=store)
     finally:
         await log.close()
 

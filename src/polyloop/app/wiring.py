@@ -10,6 +10,7 @@ from typing import Final, cast
 from msgspec import Struct
 
 from polyloop.contract.problem import problem
+from polyloop.gateway.rules import Program
 from polyloop.gateway.sources import source
 from polyloop.ids import uuid7
 from polyloop.kernel import records as r
@@ -21,6 +22,7 @@ from polyloop.kernel.seams import (
     Actions,
     Deferred,
     Interpreter,
+    Message,
     Model,
     ModelCallFailed,
     ModelRequest,
@@ -32,6 +34,7 @@ from polyloop.kernel.seams import (
     Unknown,
 )  # fmt: skip
 from polyloop.toolbox.actions import ToolActions
+from polyloop.toolbox.bridge import DocTool, document_tools
 from polyloop.toolbox.permission import Mode, Permitted
 from polyloop.toolbox.registry import Registry, Tool
 from polyloop.toolbox.submit import Submit
@@ -39,9 +42,19 @@ from polyloop.toolbox.worker import WorkerPool
 from polyloop.workspace import Workspace, workspace_tools
 from polyloop.workspace.limits import ANSWER_BYTES
 
+from .documents import Library
 from .request_file import Plan, read_bytes
 
 INTERPRETERS: Final[Mapping[str, Callable[[], Interpreter]]] = {"json-text/1": JsonText, "native-tools/1": NativeTools}
+
+def _audit(messages: Sequence[Message]) -> str:
+    from polyloop.audit.rulebook import reply
+
+    return reply(messages)
+
+
+#: Models that are programs, by the name after `rules:`.
+PROGRAMS: Final[Mapping[str, Program]] = {"audit": _audit}
 
 
 class Wiring(Struct, frozen=True):
@@ -54,6 +67,8 @@ class Wiring(Struct, frozen=True):
     sinks: tuple[Sink, ...] = ()
     #: Held for as long as the run is driven, so that no other run has it.
     workspace: Workspace | None = None
+    #: Where its document tools find their documents.
+    library: Library | None = None
 
 
 def interpreter(protocol: str) -> Interpreter:
@@ -83,10 +98,18 @@ def request_for(plan: Plan) -> Request:
     )
 
 
-def catalogue(workspace: Workspace | None) -> dict[str, Tool]:
+def catalogue(workspace: Workspace | None, library: Library) -> dict[str, Tool]:
     """Tools by name that a request may ask for: what this build ships."""
-    tools: dict[str, Tool] = {"submit": Submit()}
+    tools: dict[str, Tool] = {"submit": Submit(), **document_tools(library.of)}
     return tools if workspace is None else tools | workspace_tools(workspace)
+
+
+def _resolved(names: Sequence[str], completes: Sequence[str], workspace: Workspace | None, library: Library, base: str) -> Registry:
+    """The tools of a run. With document tools among them, `submit` holds a submission against the run's receipts."""
+    tools = Registry.resolve(names, known := catalogue(workspace, library), base, completes)
+    if any(isinstance(tools.find(name), DocTool) for name in tools.specs):
+        tools = Registry.resolve(names, {**known, "submit": Submit(evidence=library.evidence)}, base, completes)
+    return tools
 
 
 def wire(plan: Plan, sinks: Sequence[Sink] = ()) -> Wiring:
@@ -96,7 +119,7 @@ def wire(plan: Plan, sinks: Sequence[Sink] = ()) -> Wiring:
 
 def catalogue_specs() -> list[ToolSpec]:
     """The specs of all shipped tools, workspace tools included."""
-    return list(Registry(catalogue(Workspace(".")).values()).specs.values())
+    return list(Registry(catalogue(Workspace("."), Library()).values()).specs.values())
 
 
 def workspace_of(assembly: Mapping[str, str]) -> Workspace:
@@ -112,12 +135,12 @@ def rewire(request: Request, sinks: Sequence[Sink] = (), shared: Workspace | Non
     """
     assembly = request.assembly
     base = Path(assembly.get("base", "."))
-    model = source(assembly.get("model", ""), lambda name: read_bytes(base / name))
+    model = source(assembly.get("model", ""), lambda name: read_bytes(base / name), PROGRAMS)
     names, completes = (cast("list[str]", json.loads(assembly.get(key, "[]"))) for key in ("tools", "completes"))
     workspace = None if shared is not None or "workspace" not in assembly else workspace_of(assembly)
-    tools = Registry.resolve(names, catalogue(shared or workspace), str(base), completes)
+    tools = _resolved(names, completes, shared or workspace, library := Library(), str(base))
     mode = cast(Mode, assembly.get("permission_mode", "auto"))
-    return Wiring(model, interpreter(request.agent.protocol), tools, executor(tools, mode), tuple(sinks), workspace)
+    return Wiring(model, interpreter(request.agent.protocol), tools, executor(tools, mode), tuple(sinks), workspace, library)
 
 
 def executor(tools: Registry, mode: Mode, own: Actions | None = None) -> Callable[[WorkerPool], Actions]:

@@ -9,9 +9,10 @@ import typer
 
 from polyloop.app.approvals import Approval, approval, approvals, decide
 from polyloop.app.documents import open_documents
-from polyloop.app.plans import PLAN, decide_plan, plan, plans
+from polyloop.app.plans import decide_plan, plan, plans
 from polyloop.app.store import read_runs
 from polyloop.kernel.records import canonical
+from polyloop.toolbox.bridge import PLAN
 from polyloop.words.catalog import say
 
 from .frame import Place, carry_out, placed
@@ -39,7 +40,8 @@ def list_(place: Place) -> None:
 
     async def work() -> list[Approval]:
         async with read_runs(place.store, place.tenant) as runs:
-            return [*await approvals(runs), *await plans(place.store, place.tenant)]
+            of_runs = await approvals(runs)
+        return [*of_runs, *await plans(place.store, place.tenant, of_runs)]
 
     found = carry_out(place, work)
     if place.as_json:

@@ -156,6 +156,16 @@ SCOPES: Final[dict[str, Callable[[Sequence[Kept], dict[str, Any]], Sequence[Kept
 }
 
 
+def fitting(blocks: Sequence[Kept], chars: int) -> int:
+    """How many of the blocks fit into so many characters; one at least, so that there is always a way on."""
+    total = 0
+    for n, k in enumerate(blocks):
+        total += len(k.block.source or k.body)
+        if total > chars and n:
+            return n
+    return len(blocks)
+
+
 def inexpressible(blocks: Sequence[Kept]) -> list[str]:
     """Ids of the blocks that a content given as Markdown or text could not bring back."""
     return [k.id for k in blocks if k.block.type == "raw" or losses(Document((k.block.edited(),)), "md")]

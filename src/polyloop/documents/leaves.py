@@ -88,6 +88,7 @@ _TEXTS: Final = {"old": {"type": "string"}, "new": {"type": "string", "minLength
 _SCOPED: Final = {
     "scope": {"enum": ["full", "outline", "range", "section", "keyword", "tags"]}, "format": _FORMAT, "revision": _REVISION,
     "startBlockId": _ID, "endBlockId": _ID, "keyword": {"type": "string", "maxLength": 300, "description": "alternatives are parted by |"},
+    "maxChars": {"type": "integer", "minimum": 1, "description": "at most about so much; nextBlockId tells where the rest begins"},
     "tags": {"type": "array", "items": {"enum": list(BLOCK_TYPES)}, "minItems": 1, "description": "block types"},
 }  # fmt: skip
 _SCOPE_NEEDS: Final = {"section": ("startBlockId",), "keyword": ("keyword",), "tags": ("tags",)}

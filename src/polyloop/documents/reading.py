@@ -21,7 +21,8 @@ def read(asked: Asked, plan: Plan, seal: Seal) -> dict[str, Any]:
     if asked.name in _LISTS:
         return as_wire(_LISTS[asked.name](asked, plan, seal))
     told = _TOLD[asked.name](asked, plan)
-    frame = {"contractVersion": asked.op.contract, "operation": asked.op.name, "status": "success", "complete": True}
+    complete = "nextBlockId" not in told
+    frame = {"contractVersion": asked.op.contract, "operation": asked.op.name, "status": "success", "complete": complete}
     return {**frame, "target": plan.node["target"], "data": told}
 
 
@@ -58,7 +59,9 @@ def _fetch(asked: Asked, plan: Plan) -> dict[str, Any]:
     args = asked.args
     found = asked.ask(ask.Content(node=plan.node["target"]["nodeId"], revision=args.get("revision")))
     part = c.SCOPES[args.get("scope", "full")](c.kept(found["blocks"]), args)
-    return {**c.shown(part, args.get("format", "markdown")), "revision": found["revision"], "title": plan.node["title"]}
+    fits = c.fitting(part, args["maxChars"]) if "maxChars" in args else len(part)
+    rest = {"nextBlockId": part[fits].id} if fits < len(part) else {}
+    return {**c.shown(part[:fits], args.get("format", "markdown")), "revision": found["revision"], "title": plan.node["title"], **rest}
 
 
 def _inspect(_: Asked, plan: Plan) -> dict[str, Any]:

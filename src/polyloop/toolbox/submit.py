@@ -1,12 +1,19 @@
-"""The tool by which an agent says that it is done. It changes nothing outside: the log holds its arguments (S2.18)."""
+"""The tool by which an agent says that it is done. It changes nothing outside: the log holds its arguments (S2.18).
+
+Where a run has evidence, a submission that names nothing of what is still open, or cites what does not exist or does not
+support it, is answered with an error, and the run goes on (S0.24, S0.32).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from msgspec import Struct
 
+from ..contract.evidence import Evidence
+from ..contract.problem import as_wire
 from ..kernel.objects import Json, ToolSpec
 from ..kernel.records import Part
 from ..kernel.seams import Action, Outcome
@@ -43,6 +50,11 @@ class Submit(Struct, frozen=True):
     settle: Callable[..., Any] | None = None
     #: It has no effect outside the log.
     idempotent: bool = True
+    #: The evidence of a run, by tenant and run id.
+    evidence: Callable[[str, str], Awaitable[Evidence]] | None = None
 
     async def run(self, action: Action) -> Outcome:
+        if self.evidence is not None and (against := (await self.evidence(action.scope, action.run_id)).check(action.run_id, action.args)):
+            told = {"error": {"kind": "validation", "message": "the submission cannot stand", "details": {"refusals": [as_wire(r) for r in against]}}}
+            return Outcome("error", (Part(text=json.dumps(told, ensure_ascii=False)),), code="unsupported")
         return Outcome("ok", (Part(text="Submitted."),))

@@ -1,0 +1,161 @@
+"""Operations of the contract as tools of a run: what an answer means for the run, and the tools `doc_*`.
+
+Theory of operation. A tool is made from a leaf: its schema is the leaf's arguments, its key the intent's. The answer of the
+pipeline becomes an outcome by one table (`outcome`); its business status stands in the receipt alone (S0.19). `settle` is
+reconcile: it asks and never sends. A list that is too long for the model is asked again with fewer items, so that what it
+sees is whole JSON that says it is not complete, with a continuation to the first item not shown (S0.27, S0.34).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, cast
+
+from msgspec import Struct
+
+from ..contract.evidence import Evidence as Citable
+from ..contract.evidence import Item
+from ..contract.ledger import Entry
+from ..contract.operation import Answer, shown
+from ..contract.problem import Problem, ProblemError
+from ..contract.receipt import Receipt, Status
+from ..contract.session import Read
+from ..contract.task import Ticket
+from ..documents.leaves import AFTERWARDS, OPERATIONS, PURPOSE
+from ..documents.runtime import Caller, DocRuntime
+from ..kernel.objects import Json, ToolSpec
+from ..kernel.records import Evidence, Part
+from ..kernel.seams import Action, Deferred, NotStarted, Outcome, Pending, Settled, Unknown
+
+#: What a receipt's status means for the run.
+_BY_STATUS: Final[dict[Status, str]] = {"success": "ok", "partial_success": "error", "failed": "error", "retryable": "error", "unknown": "unknown"}
+#: A receipt that leaves nothing open.
+_SETTLED: Final = frozenset({"success", "failed", "retryable"})
+#: Problems that stopped a call before any step: kind -> how it counts. Others are errors.
+_BY_KIND: Final = {
+    "validation": ("not_executed", "args_invalid"), "permission_denied": ("not_executed", "denied"), "commit_unknown": ("unknown", "commit_unknown"),
+}  # fmt: skip
+#: Bytes of JSON around what is shown.
+_ROOM: Final = 200
+LIST_MARK: Final = "listed"
+#: What ids of plans begin with, and what a run's question about one puts before it.
+PLAN: Final = "plan-"
+ASKED: Final = "ap_"
+
+
+def outcome(answer: Answer, ref: str = "") -> Outcome | Deferred:
+    """The outcome of an answer. `ref` = how a reading is cited."""
+    wire, _ = shown(answer)
+    parts = (Part(text=json.dumps(wire, ensure_ascii=False)),)
+    if isinstance(answer, Receipt):
+        return Outcome(cast(Any, _BY_STATUS[answer.status]), parts, evidence=(_receipt_evidence(answer),), code="" if answer.ok else answer.status)
+    if isinstance(answer, Ticket):
+        return Deferred(answer.task_id, "task", dispatched=True, prompt=wire)
+    if isinstance(answer, Problem):
+        if answer.kind == "confirmation_required" and "planId" in answer.details:
+            return Deferred(f"{ASKED}{answer.details['planId']}", "approval", answer.details["expiresAt"], prompt=answer.details["plan"])
+        status, code = _BY_KIND.get(answer.kind, ("error", answer.kind))
+        return Outcome(cast(Any, status), parts, code=code)
+    cited = (Evidence(ref, "list", complete=answer["complete"]),) if ref else ()
+    return Outcome("ok", parts, evidence=cited)
+
+
+def _receipt_evidence(receipt: Receipt) -> Evidence:
+    return Evidence(receipt.data["operationId"], "receipt", receipt.status, receipt.status in _SETTLED, complete=receipt.ok)
+
+
+def settled(entry: Entry | None) -> Settled:
+    """What a reconciliation proved. None = it never began."""
+    if entry is None:
+        return NotStarted()
+    receipt = entry.receipt
+    if receipt is None:
+        return Pending(entry.operation_id)
+    if receipt.status == "unknown":
+        return Unknown()
+    if receipt.status in ("failed", "retryable") and not receipt.execution_started:
+        return NotStarted()
+    return cast(Outcome, outcome(receipt))
+
+
+def items(run: str, entries: list[Entry], lists: list[Read]) -> list[Item]:
+    """What a run may cite: its receipts and its lists. A partial success that was gone on with, to success, is settled."""
+    gone_on = {e.continues for e in entries if e.receipt and e.receipt.ok}
+    out = [Item(ref=e.operation_id, type="receipt", run=run, status="running", settled=False, complete=False) for e in entries if e.receipt is None]
+    for e in entries:
+        if e.receipt is not None:
+            done = e.receipt.status in _SETTLED or e.operation_id in gone_on
+            out.append(Item(ref=e.operation_id, type="receipt", run=run, status=e.receipt.status, settled=done, complete=e.receipt.ok))
+    return out + [Item(ref=read.id, type="list", run=run, complete=read.level == 1) for read in lists]
+
+
+class DocTool(Struct, frozen=True):
+    """A handler for a registry. `of(tenant)` = the documents of a tenant; the run's id is its session there."""
+
+    name: str
+    of: Callable[[str], DocRuntime]
+    spec: ToolSpec
+    idempotent: bool = True
+
+    async def run(self, action: Action) -> Outcome | Deferred:
+        documents = self.of(action.scope)
+        caller = Caller(session=action.run_id, key=action.key if self.spec.effect == "write" else "")
+        if action.approved and action.token.startswith(ASKED + PLAN):
+            plan_id = action.token.removeprefix(ASKED)
+            await documents.decide(plan_id, "approved", by="run")
+            caller = Caller(session=caller.session, key=caller.key, plan_id=plan_id)
+        elif action.approved:
+            caller = Caller(session=caller.session, key=caller.key, approved_by="run")
+        answer = await self._fitting(documents, dict(action.args), caller)
+        if not isinstance(answer, dict) or "items" not in answer:
+            return outcome(answer)
+        ref = f"list_{action.key[:16]}"
+        await documents.note(action.run_id, Read(LIST_MARK, ref, level=int(answer["complete"])))
+        return outcome({**answer, "ref": ref}, ref)
+
+    async def _fitting(self, documents: DocRuntime, args: dict[str, Any], caller: Caller) -> Answer:
+        """The answer, asked for again with less until the model can be shown all of it."""
+        answer = await documents.call(self.name, args, caller)
+        room = self.spec.result_limit - _ROOM
+        while isinstance(answer, dict) and (size := len(json.dumps(answer, ensure_ascii=False).encode())) > room:
+            if answer.get("count", 0) > 1:
+                args = {**args, "maxItems": max(1, min(answer["count"] - 1, answer["count"] * room // size))}
+            elif self.name == "fetch" and args.get("maxChars", size) > 1:
+                args = {**args, "maxChars": max(1, min(args.get("maxChars", size) // 2, room * 2 // 3))}
+            else:
+                return Problem(
+                    "invalid_response", f"{size} bytes in one piece, and only {room} can be shown", operation=f"doc.{self.name}", stage="output"
+                )
+            answer = await documents.call(self.name, args, caller)
+        return answer
+
+    @property
+    def settle(self) -> Callable[[Action, str | None, bool], Awaitable[Settled]] | None:
+        return self._settle if self.spec.effect == "write" else None
+
+    async def _settle(self, action: Action, token: str | None, fence: bool) -> Settled:  # noqa: FBT001  # the seam's signature
+        try:
+            return settled(await self.of(action.scope).settle(action.key))
+        except ProblemError:
+            return Unknown()  # a service that cannot be asked
+
+
+def document_tools(of: Callable[[str], DocRuntime]) -> dict[str, DocTool]:
+    """The tools `doc_*`, one for each operation."""
+    return {f"doc_{name}": DocTool(name, of, _spec(name)) for name in PURPOSE}
+
+
+def _spec(name: str) -> ToolSpec:
+    op = OPERATIONS.get(name)
+    schema = op.arguments.raw if op else AFTERWARDS[name].raw
+    writes = name == "compensate" or (op is not None and op.effect == "write")
+    return ToolSpec(
+        f"doc_{name}", PURPOSE[name], cast("dict[str, Json]", schema), "write" if writes else "read", "probe" if writes else "rerun", "async",
+        defers=writes,
+    )  # fmt: skip
+
+
+async def citable(documents: DocRuntime, run: str) -> Citable:
+    """What a run may cite, from the documents' own record of it."""
+    return Citable(items(run, await documents.entries(run), await documents.readings(run, LIST_MARK)))
