@@ -238,6 +238,23 @@ def test_a_tick_never_comes_after_the_grace() -> None:
     assert max(ticks) <= told
 
 
+@pytest.mark.parametrize("how", ["native", "signal"])
+def test_a_tool_that_must_not_be_interrupted_is_waited_for(how: str) -> None:
+    """A write in a thread: the run is not told as cancelled while it may still land, and its outcome is the true one."""
+    steady = tool("write", "write", "never", kind="thread", interruptible=False, timeout_s=0.05)
+
+    async def landing(_: object) -> Outcome:
+        await asyncio.sleep(0.2)
+        return said("landed")
+
+    desk = Desk([act("write"), DONE], {"write": landing}, tools=(steady, TOOLS[2]), clock=SystemClock(), grace_s=0.02)
+    told, seconds = go(cancelled_in(desk, 0.03, how, 2))
+    assert (told, 0.1 < seconds < 0.5) == ("raised" if how == "native" else "cancelled", True)
+    assert status(desk) == [("ok", "", False, False)]
+    assert desk.log.kinds[-4:] == ["action_result", "cancel_requested", "step", "run_ended"]
+    desk.check()
+
+
 # --- odd moments -------------------------------------------------------------------------------------------------
 
 

@@ -1,7 +1,7 @@
 """Work in flight: the one await a run can be interrupted at.
 
 Theory of operation. A run is one task. While it awaits a seam it may be interrupted (cancel, suspend, deadline, tool
-timeout): `Flight.interrupt` cancels exactly that await. Nothing else of the run is ever cancelled, so records are never
+timeout): exactly that await is cancelled. Nothing else of the run is ever cancelled, so records are never
 cut. Work that swallows cancellation is left behind after `grace_s`: state is a value, so a fresh task goes on from it
 and the old one finds its flight `abandoned` and stops without a trace in the log (R53-R58, F11).
 """
@@ -55,14 +55,18 @@ class Flight:
         self._why = ""
         self._wanted = ""
         self._number = 0
+        self._patient = False
         self._timers: list[asyncio.TimerHandle] = []
 
-    async def guard(self, work: Awaitable[T], deadlines: tuple[tuple[float, str], ...] = ()) -> T:
-        """Await `work`. `deadlines` are (seconds from now, why). Raises Interrupted, or what the work raises."""
+    async def guard(self, work: Awaitable[T], deadlines: tuple[tuple[float, str], ...] = (), *, patient: bool = False) -> T:
+        """Await `work`. `deadlines` are (seconds from now, why); `patient` = whatever is wanted, wait for it to end.
+
+        Raises Interrupted, or what the work raises.
+        """
         task = asyncio.current_task()
         assert task is not None
         loop, number = task.get_loop(), self._number
-        self._task, self._why = task, ""
+        self._task, self._why, self._patient = task, "", patient
         if self._wanted:
             loop.call_soon(self._strike, number, self._wanted)
         self._timers = [loop.call_later(max(0.0, s), self._strike, number, why) for s, why in deadlines]
@@ -100,17 +104,13 @@ class Flight:
         """The interrupt has been acted upon (a cancel is in the log): new work may run undisturbed."""
         self._wanted = ""
 
-    def interrupt(self, why: str) -> None:
-        """Cut the current work short; leave it behind after the grace."""
-        if self._task is None or self._why:
+    def _strike(self, number: int, why: str) -> None:
+        """Cut that work short, if it is still in flight and may be; leave it behind after the grace."""
+        if number != self._number or self._task is None or self._why or self._patient:
             return
         self._why = why
         self._task.cancel()
-        self._timers.append(self._task.get_loop().call_later(self.grace_s, self._leave, self._number))
-
-    def _strike(self, number: int, why: str) -> None:
-        if number == self._number:
-            self.interrupt(why)
+        self._timers.append(self._task.get_loop().call_later(self.grace_s, self._leave, number))
 
     def _leave(self, number: int) -> None:
         self._number = number + 1

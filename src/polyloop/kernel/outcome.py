@@ -39,6 +39,11 @@ def timeout_s(run: Driver, call: Call) -> float:
     return run.seams.tools.specs[cast(r.ActionIntent, call.intent).tool].timeout_s
 
 
+def interruptible(run: Driver, call: Call) -> bool:
+    tool = run.state.tool(cast(r.ActionIntent, call.intent).tool)
+    return tool is None or tool.interruptible
+
+
 def stopping(run: Driver) -> bool:
     """True once nothing new may begin: the run is cancelled, or its time is over."""
     return run.state.cancel is not None or bool(d.overdue(run.state, run.seams.clock.now_ms()))

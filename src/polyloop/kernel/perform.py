@@ -15,7 +15,7 @@ from .context import messages
 from .flight import Interrupted
 from .machine import INTERRUPTED, Call
 from .objects import Json
-from .outcome import Done, action, deadlines, decision, end, flown_ms, interrupted, settle, timeout_s
+from .outcome import Done, action, deadlines, decision, end, flown_ms, interrupted, interruptible, settle, timeout_s
 from .records import Text, canonical, sha256
 from .recover import cut_short
 from .seams import Act, Deferred, ModelCallFailed, ModelRequest, Outcome, Reply
@@ -109,7 +109,8 @@ async def execute(run: Driver, command: d.Execute) -> None:
     try:
         if len(calls) == 1:
             bounds = deadlines(run, timeout_s(run, calls[0]))
-            outcomes = [await timed(run, run.flight.guard(executed(run, calls[0]), bounds))]
+            work = run.flight.guard(executed(run, calls[0]), bounds, patient=not interruptible(run, calls[0]))
+            outcomes = [await timed(run, work)]
         else:
             outcomes = await run.flight.guard(overlapped(run, calls), deadlines(run))
     except Interrupted as cut:
