@@ -230,14 +230,18 @@ class Driver:
 
     async def _loop(self) -> None:
         while not self.suspended:
-            if self.cancel is not None and self.state.cancel is None and self.state.ended is None:
-                self.emit(self.cancel)
-                self.flight.heeded()
+            self.take_up_cancel()
             command = d.decide(self.state, self.seams.clock.now_ms())
             if command is None or (isinstance(command, d.Wait) and await self._rest(command)):
                 return
             if not isinstance(command, d.Wait):
                 await self._perform(command)
+
+    def take_up_cancel(self) -> None:
+        """Write down that the run is to end; what is begun from then on is not cut short by it."""
+        if self.cancel is not None and self.state.cancel is None and self.state.ended is None:
+            self.emit(self.cancel)
+            self.flight.heeded()
 
     async def _perform(self, command: d.Command) -> None:
         work = perform.PERFORM[type(command)](self, command)

@@ -46,9 +46,7 @@ async def cut_short(run: Driver, why: str, *, leaked: bool = False) -> None:
     if why == "suspend" or flying is None:
         run.suspended = True
         return
-    if why == "cancel" and run.cancel is not None and run.state.cancel is None:
-        run.emit(run.cancel)
-        run.flight.heeded()
+    run.take_up_cancel()
     ms = flown_ms(run)
     if not flying:
         run.mark("model", run.flown_at)
@@ -73,9 +71,8 @@ async def inquire(run: Driver, call: Call, token: str | None, *, fence: bool) ->
         if cut.why == "suspend":
             raise
         settled = Unknown()
-        if cut.why == "cancel" and run.cancel is not None and run.state.cancel is None:
-            run.emit(run.cancel)
-            run.flight.heeded()
+        if cut.why == "cancel" and run.state.cancel is None:
+            run.take_up_cancel()
             settled = await inquire(run, call, token, fence=True)
     except Exception:
         settled = Unknown()
