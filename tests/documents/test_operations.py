@@ -255,7 +255,8 @@ def test_S0_1_arguments_are_closed(office: Office) -> None:
         ("create", {"title": "x", "content": [{"type": "nope"}], "format": "blocks"}, "content", "invalid_value"),
         ("create", {"title": "x", "content": [{"type": "paragraph", "color": 1}], "format": "blocks"}, "content.color", "unknown_field"),
         ("create", {"title": "x", "content": [{"type": "paragraph", "source": "# x"}], "format": "blocks"}, "content.source", "unknown_field"),
-        ("create", {"title": "x", "operationKey": 5}, "operationKey", "wrong_type"), ("fetch", {**target, "operationKey": "k"}, "operationKey", "unknown_field"),
+        ("create", {"title": "x", "operationKey": 5}, "operationKey", "wrong_type"),
+        ("fetch", {**target, "operationKey": "k"}, "operationKey", "unknown_field"),
         ("list", {"limit": 201}, "limit", "out_of_range"), ("operation_get", {}, "operationId", "required"),
     ):  # fmt: skip
         details = office.refused("validation", op, args)["details"]

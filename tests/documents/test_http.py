@@ -1,0 +1,199 @@
+"""The service over a real socket: what a failure on the way proves, and what the caller may never choose."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+from polyloop.contract.problem import ProblemError
+from polyloop.db import Database
+from polyloop.documents import requests as ask
+from polyloop.documents.http import BODY_BYTES, DocApp, HttpTransport
+from polyloop.documents.runtime import DocRuntime
+from tests.documents.office import Office
+
+Spoil = Callable[[int, bytes], tuple[int, bytes] | None]
+
+
+class Server:
+    """The ASGI app behind a plain socket. `spoil` may change an answer; None = the connection is cut instead."""
+
+    def __init__(self, app: DocApp) -> None:
+        self.spoil: Spoil = lambda code, body: (code, body)
+        self.requests = 0
+        server = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                server.requests += 1
+                body = self.rfile.read(int(self.headers["content-length"]))
+                code, answer = asyncio.run(asked(app, body, "POST", self.headers.get("x-tenant")))
+                spoilt = server.spoil(code, answer)
+                if spoilt is None:
+                    self.connection.shutdown(socket.SHUT_RDWR)
+                    return
+                self.send_response(spoilt[0])
+                self.send_header("content-length", str(len(answer)))
+                self.end_headers()
+                self.wfile.write(spoilt[1])
+
+            def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  # the name of the class above
+                """Quiet."""
+
+        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.http.server_address[1]}/documents"
+        threading.Thread(target=self.http.serve_forever, daemon=True).start()
+
+
+async def asked(app: DocApp, body: bytes, method: str = "POST", tenant: str | None = None) -> tuple[int, bytes]:
+    """One request to an ASGI app, its body in two pieces."""
+    pieces = [
+        {"type": "http.request", "body": body[:7], "more_body": True}, {"type": "http.request", "body": body[7:]},
+    ]  # fmt: skip
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        return pieces.pop(0)
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    await app({"type": "http", "method": method, "tenant": tenant}, receive, send)
+    return sent[0]["status"], sent[1]["body"]
+
+
+@pytest.fixture
+def server(db: Database) -> Iterator[Server]:
+    made = Server(DocApp(db, lambda scope: scope["tenant"]))
+    yield made
+    made.http.shutdown()
+    made.http.server_close()
+
+
+def over(server: Server, db: Database, tenant: str = "", **more: Any) -> Office:
+    office = Office(db, tenant)
+    transport = HttpTransport(server.url, headers={"x-tenant": office.tenant}, timeout_s=5, **more)
+    office.runtime = DocRuntime(db, office.tenant, office.clock.now_ms, office._id, transport, office.waits.append)
+    return office
+
+
+def test_a_document_over_http(server: Server, db: Database) -> None:
+    office = over(server, db, chunk_chars=200)
+    node_id = office.new("N", "\n".join(f"paragraph {n}\n" for n in range(10)))
+    office.do(
+        "update",
+        {
+            "nodeId": node_id,
+            "command": "append",
+            "content": "end\n",
+            "expectedRevision": office.do("inspect", {"nodeId": node_id})["data"]["revision"],
+        },
+    )
+    assert office.text(node_id).count("paragraph") == 10
+    assert office.do("list", {})["complete"] is True
+    office.refused("not_found", "fetch", {"nodeId": "n_none"})
+    office.refused("revision_conflict", "update", {"nodeId": node_id, "command": "append", "content": "x", "expectedRevision": 1})
+
+
+@pytest.mark.parametrize(
+    ("spoil", "status", "after"),
+    [
+        (lambda code, body: None, "unknown", "one\n\ntwo\n"),
+        (lambda code, body: (code, body[: len(body) // 2]), "unknown", "one\n\ntwo\n"),
+        (lambda code, body: (502, b"<html>" + body[6:]), "unknown", "one\n\ntwo\n"),
+        (lambda code, body: (200, b"o" * len(body)), "unknown", "one\n\ntwo\n"),
+        (lambda code, body: (200, b"{}" + b" " * (len(body) - 2)), "unknown", "one\n\ntwo\n"),
+    ],
+    ids=["cut", "half", "502", "text", "empty"],
+)  # fmt: skip
+def test_a_reply_that_is_lost_or_spoilt_proves_nothing(server: Server, db: Database, spoil: Spoil, status: str, after: str) -> None:
+    office = over(server, db)
+    node_id = office.new()
+    writes = 0
+
+    def only_writes(code: int, body: bytes) -> tuple[int, bytes] | None:
+        nonlocal writes
+        if b'"before"' not in body:
+            return code, body
+        writes += 1
+        return spoil(code, body)
+
+    server.spoil = only_writes
+    receipt = office.receipt("update", {"nodeId": node_id, "command": "append", "content": "two\n"})
+    assert (receipt.status, writes) == (status, 1)
+    server.spoil = lambda code, body: (code, body)
+    assert office.do("reconcile", {"operationId": receipt.data["operationId"]})["status"] == "success"
+    assert office.text(node_id) == after
+
+
+def test_a_service_that_is_not_there_was_never_asked(db: Database) -> None:
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        transport = HttpTransport(f"http://127.0.0.1:{held.getsockname()[1]}/")
+        with pytest.raises(ProblemError) as caught:
+            transport.ask(ask.Describe(node="n"))
+    assert (caught.value.problem.kind, caught.value.problem.execution_started) == ("capability_unavailable", False)
+    for url in ("", "ftp://x/", "http:///x", "x"):
+        with pytest.raises(ProblemError):
+            HttpTransport(url)
+
+
+def test_the_tenant_comes_from_who_calls_and_never_from_the_letter(server: Server, db: Database) -> None:
+    owner = Office(db)
+    node_id = owner.new()
+    stranger = over(server, db)
+    stranger.refused("not_found", "fetch", {"nodeId": node_id})
+    app = DocApp(db, lambda scope: scope["tenant"])
+    letter = {"request": {"verb": "describe", "node": node_id}}
+    code, body = asyncio.run(asked(app, json.dumps(letter).encode()))
+    assert (code, json.loads(body)["error"]["kind"]) == (401, "authentication_required")
+    for wrong in ({**letter, "tenant": owner.tenant}, {"request": {"verb": "describe", "node": node_id, "tenant": owner.tenant}}):
+        code, body = asyncio.run(asked(app, json.dumps(wrong).encode(), tenant="x"))
+        assert (code, json.loads(body)["error"]["kind"]) == (400, "validation")
+
+
+@pytest.mark.parametrize(
+    "letter",
+    [
+        b"", b"{", b"[]", b'"x"', b'{"request": 5}', b'{"request": {"verb": "drop"}}', b'{"request": {"verb": "nodes", "limit": 9999}}', b"\xff\xfe",
+        b'{"request": {"verb": "create", "node": "n_x", "title": "t"}}',
+        b'{"stepId": "s1", "request": {"verb": "create", "node": "n_x", "title": "t", "blocks": ["not a block"]}}',
+        b'{"stepId": "s2", "request": {"verb": "create", "node": "n_x", "title": "t", "type": "folder", "blocks": ["{\\"type\\":\\"code\\"}"]}}',
+        b'{"stepId": "s3", "request": {"verb": "edit", "node": "n_x", "expected": "1"}}',
+    ],
+)  # fmt: skip
+def test_whatever_a_letter_says_is_answered(db: Database, letter: bytes) -> None:
+    office = Office(db)
+    before = office.everything()
+    code, body = asyncio.run(asked(DocApp(db, lambda _: office.tenant), letter))
+    assert (code, json.loads(body)["error"]["kind"]) == (400, "validation")
+    assert office.everything() == before
+
+
+def test_a_letter_over_the_limit_and_one_cut_short(db: Database) -> None:
+    app = DocApp(db, lambda _: "t")
+    assert asyncio.run(asked(app, b"x" * (BODY_BYTES + 1)))[0] == 400
+    assert asyncio.run(asked(app, b"{}", "GET"))[0] == 405
+
+
+def test_one_step_id_is_one_write(db: Database) -> None:
+    office = Office(db)
+    app = DocApp(db, lambda _: office.tenant)
+
+    def post(step_id: str, title: str) -> tuple[int, Any]:
+        letter = {"stepId": step_id, "request": {"verb": "create", "node": "n_1", "title": title}}
+        code, body = asyncio.run(asked(app, json.dumps(letter).encode()))
+        return code, json.loads(body)
+
+    first = post("s", "a")
+    assert first == post("s", "a")
+    assert post("s", "b")[1]["error"]["kind"] == "conflict"
+    assert post("other", "a")[1]["error"]["kind"] == "conflict"
+    assert len(office.documents()) == 1
