@@ -1,0 +1,30 @@
+"""`polyloop run`, killed beside its first document write: `python killed_run.py before|after REQUEST STORE`."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+from polyloop.cli.main import app
+from polyloop.kernel.seams import Action
+from polyloop.toolbox.bridge import DocTool
+
+WHEN, REQUEST, STORE = sys.argv[1:]
+FLAG = Path(STORE).with_name("killed")
+whole = DocTool.run
+
+
+async def cut(self: DocTool, action: Action) -> Any:
+    if self.name != "create" or FLAG.exists():
+        return await whole(self, action)
+    FLAG.touch()
+    if WHEN == "after":
+        await whole(self, action)
+    return os.kill(os.getpid(), signal.SIGKILL)
+
+
+DocTool.run = cut  # type: ignore[method-assign]  # the process that dies is the subject
+app(["run", REQUEST, "--json", "--store", STORE])
