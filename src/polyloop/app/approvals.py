@@ -12,7 +12,7 @@ from polyloop.kernel import records as r
 from polyloop.kernel.objects import Json
 from polyloop.kernel.seams import Sealed, Signal
 
-from .runs import Runs
+from .runs import UNREADABLE, Runs
 
 PERSON = "cli"
 
@@ -47,6 +47,8 @@ async def approval(runs: Runs, approval_id: str) -> Approval:
     while more:
         page, more = await runs.list(after)
         for listed in page:
+            if listed.state == UNREADABLE:
+                continue
             for a in await _of_run(runs, listed.run_id):
                 if a.id == approval_id:
                     return a

@@ -95,6 +95,8 @@ def load(path: Path, given: Mapping[str, Any]) -> Plan:
     try:
         table = tomllib.loads(text)
         file = msgspec.convert(table, RequestFile)
+    except RecursionError as error:
+        raise refuse(f"{path} is nested too deeply") from error
     except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
         raise refuse(f"{path}: {error}{_hint(str(error))}") from error
     for name in ("canvas", "spend"):

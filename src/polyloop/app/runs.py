@@ -24,7 +24,7 @@ from polyloop.kernel.history import carried_text
 from polyloop.kernel.machine import Call, State
 from polyloop.kernel.objects import Budget, Json, Origin, Request, RunResult
 from polyloop.kernel.records import bytes_text
-from polyloop.kernel.snapshot import BadRequest, request_of
+from polyloop.kernel.snapshot import BadRequest, is_name, request_of
 from polyloop.kernel.verify import Finding, Verdict, verify
 from polyloop.kernel.view import Look, run_result
 from polyloop.kernel.watch import Watcher
@@ -37,6 +37,8 @@ from .wiring import Wiring, logged_wiring
 #: Resolution of an `ask` by the word a person uses (interface.md, settle --as).
 SETTLE_DECISIONS: Final = {"done": "finished", "not-done": "denied", "retry": "approved"}
 PAGE_RUNS: Final = 50
+#: State of a run in a list that cannot be read; the reason is the kind of the error.
+UNREADABLE: Final = "unreadable"
 
 
 class Listed(Struct, frozen=True):
@@ -240,6 +242,9 @@ class Runs:
     # --- reading -----------------------------------------------------------------------------------------------
 
     def stream(self, run_id: str) -> k.Stream:
+        """Raises NoSuchRun for what can be the name of none."""
+        if not is_name(run_id):
+            raise kernel.NoSuchRun(run_id)
         return k.Stream(self.scope, run_id)
 
     async def read(self, run_id: str) -> Read:
@@ -250,6 +255,8 @@ class Runs:
             if head is None or not head.seq:
                 raise kernel.NoSuchRun(run_id)
             sealed = (await self.log.load(stream)).records
+            if not sealed:
+                raise k.CorruptStore("the log's only frame is damaged", 0)
             blobs = await self.log.blobs(stream, list(dict.fromkeys(digests_of(sealed))))
         look = look_up({digest: bytes_text(data) for digest, data in blobs.items()})
         return Read(sealed, blobs, look, _result(self.scope, run_id, sealed, look, live=head.live))
@@ -261,23 +268,32 @@ class Runs:
     async def list(self, after: str = "", limit: int = PAGE_RUNS) -> tuple[list[Listed], bool]:
         """A page of runs, newest first, and whether more follow. Raises ProblemError(pagination) for a foreign continuation."""
         with typed("runs"):
-            try:
-                page = await self.log.streams(self.scope, after, limit + 1)
-            except KeyError as e:
-                raise problem("pagination", "the continuation belongs to no run here", operation="runs", stage="arguments") from e
-            listed = [await self._listed(stream, head) for stream, head in page[:limit] if head.seq]
-        return listed, len(page) > limit
+            found: list[tuple[k.Stream, k.Head]] = []
+            more = True
+            while more and len(found) <= limit:
+                try:
+                    page = await self.log.streams(self.scope, after if not after else self.stream(after).run, limit + 1)
+                except (KeyError, kernel.NoSuchRun) as e:
+                    raise problem("pagination", "the continuation belongs to no run here", operation="runs", stage="arguments") from e
+                found += [(stream, head) for stream, head in page if head.seq]  # taken and never begun: no run yet
+                more, after = len(page) > limit, page[-1][0].run if page else ""
+            return [await self._listed(stream, head) for stream, head in found[:limit]], len(found) > limit
 
     async def _listed(self, stream: k.Stream, head: k.Head) -> Listed:
+        """One run; a damaged one, or one of a later version, is listed as such and hides no other."""
+        state, reason = "running", ""
         if head.kind in ("run_ended", "action_deferred") or not head.live:
-            result = (await self.read(stream.run)).result
-            return Listed(stream.run, result.state, head.created, head.updated, result.reason)
-        return Listed(stream.run, "running", head.created, head.updated)
+            try:
+                result = (await self.read(stream.run)).result
+                state, reason = result.state, result.reason
+            except ProblemError as error:
+                state, reason = UNREADABLE, error.problem.kind
+        return Listed(stream.run, state, head.created, head.updated, reason)
 
     async def verify(self, run_id: str, head: str = "") -> Verdict:
         """Recompute every hash and rule of a run's log. Raises ProblemError(not_found); damage is a finding, not an error."""
-        stream = self.stream(run_id)
         with typed("verify"):
+            stream = self.stream(run_id)
             found = await self.log.head(stream)
             if found is None or not found.seq:
                 raise kernel.NoSuchRun(run_id)

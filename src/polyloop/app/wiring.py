@@ -94,7 +94,7 @@ def request_for(plan: Plan) -> Request:
     if plan.lang is not None:
         assembly["lang"] = plan.lang
     return Request(
-        plan.run_id or uuid7(), plan.agent, plan.budget, plan.segments, plan.binding, plan.params, assembly, result_schema=plan.result_schema
+        uuid7() if plan.run_id is None else plan.run_id, plan.agent, plan.budget, plan.segments, plan.binding, plan.params, assembly, result_schema=plan.result_schema
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import sys
 from typing import Final
 
 import typer
@@ -33,6 +35,10 @@ def options(ctx: typer.Context, store: StoreOption = None, tenant: TenantOption 
 
 
 def main() -> None:
+    # What is told may hold half a character, which UTF-8 cannot carry: it is shown as its JSON escape.
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     app()
 
 

@@ -6,16 +6,19 @@ The k-th reply of a run takes line k, counted from the log over resumes. Past th
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any, Final, NoReturn
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from polyloop.contract.problem import problem
 from polyloop.kernel.objects import Json
 from polyloop.kernel.records import ToolCall, Usage
 from polyloop.kernel.seams import ModelCallFailed, ModelRequest, Reply
+
+LONGEST_DELAY_S: Final = 86400.0
 
 
 class CallLine(Struct, forbid_unknown_fields=True):
@@ -38,8 +41,12 @@ class Line(Struct, forbid_unknown_fields=True):
     finish_reason: str = "stop"
     usage: Usage | None = None
     reasoning: str = ""
-    delay_s: float = 0.0
+    delay_s: Annotated[float, Meta(ge=0, le=LONGEST_DELAY_S)] = 0.0
     items: tuple[Any, ...] = ()
+
+
+def _no_number(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
 
 
 def parse(name: str, data: bytes) -> tuple[Line, ...]:
@@ -49,8 +56,8 @@ def parse(name: str, data: bytes) -> tuple[Line, ...]:
         if not raw.strip():
             continue
         try:
-            lines.append(msgspec.json.decode(raw, type=Line))
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            lines.append(msgspec.convert(json.loads(raw, parse_constant=_no_number), Line))
+        except (ValueError, RecursionError) as error:
             raise problem("validation", f"{name}, line {number}: {error}", operation="script", stage="arguments") from error
     return tuple(lines)
 

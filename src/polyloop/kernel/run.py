@@ -19,7 +19,7 @@ from .machine import State, fold, texts_of
 from .objects import Json, Request, RunResult
 from .records import BlobRef, Record, Sealed, bytes_text
 from .seams import Conflict, CorruptStore, Damage, Loaded, NewerSchema, StaleFence, StoreError, Stream, Taken
-from .snapshot import acceptable, differences, snapshot
+from .snapshot import BadRequest, acceptable, differences, is_name, snapshot
 
 T = TypeVar("T")
 Killer = Callable[[Sequence[tuple[int, int]]], None]
@@ -92,6 +92,8 @@ async def start(request: Request, seams: Seams, kill: Killer, watch: Callable[[D
 
     Raises BadRequest, RunExists (other request under this id), OwnedElsewhere, StoreError kinds.
     """
+    if not is_name(request.run_id):
+        raise BadRequest("run_id", "must be text that is not empty, without NUL and without halves of characters")
     stream = Stream(request.scope, request.run_id)
     head = await seams.log.head(stream)
     if head is not None and head.kind:  # a last frame that cannot be read may be all there is

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, cast
@@ -18,6 +17,8 @@ from .records import RunStarted, Text, canonical, sha256, text_bytes
 PROTOCOL: Final = 1
 #: The only fields whose change a person may accept: what the model reads about a tool, and its limits.
 ACCEPTABLE: Final = ("description", "timeout_s", "result_limit")
+#: Largest number in a budget: as milliseconds since the epoch it still is a time that a store can hold.
+LARGEST: Final = 1 << 52
 SLOTS: Final = ("", "history", "tools", "notice")
 #: What of a long history the model is shown: all of it, or the last k replies and what was said to them.
 OVERFLOW: Final = re.compile(r"none|window\([1-9][0-9]{0,5}\)")
@@ -55,6 +56,11 @@ def snapshot(request: Request, specs: Mapping[str, ToolSpec], hold: Callable[[st
     return cast(RunStarted, r.decode("run_started", canonical(started)))
 
 
+def is_name(run_id: str) -> bool:
+    """Whether a store can hold a run of this id: not empty, no NUL, no halves of characters."""
+    return bool(run_id) and not any(c == "\0" or "\ud800" <= c <= "\udfff" for c in run_id)
+
+
 def tool_snapshot(t: ToolSpec) -> ToolSnapshot:
     return ToolSnapshot(
         name=t.name,
@@ -86,8 +92,8 @@ def _check(request: Request) -> None:
         if getattr(budget, name) < 1:
             raise BadRequest(f"budget.{name}", "must be at least 1")
     for name in budget.__struct_fields__:
-        if not 0 <= getattr(budget, name) < math.inf:
-            raise BadRequest(f"budget.{name}", "must be a number that is not negative")
+        if not 0 <= getattr(budget, name) <= LARGEST:
+            raise BadRequest(f"budget.{name}", f"must be a number from 0 to {LARGEST}")
     for field in ("binding", "assembly"):
         for key, value in cast(dict[object, object], getattr(request, field)).items():
             if not isinstance(key, str) or not isinstance(value, str):
