@@ -285,7 +285,10 @@ BAD: list[tuple[str, Request]] = [
     ("params", replace(REQUEST, params={"n": {1: 2}})),
     ("params", replace(REQUEST, params={"n": {"a", "b"}})),
     ("segments.history", segments(HISTORY, HISTORY)),
-    *[("overflow", replace(REQUEST, overflow=policy)) for policy in ("", "window", "window(0)", "window(-1)", "cap_observation(9)", "None")],
+    *[
+        ("overflow", replace(REQUEST, overflow=policy))
+        for policy in ("", "window", "window(0)", "window(-1)", "cap_observation(9)", "cap_observation(0999)", "None")
+    ],
 ]
 
 

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Final, TypeVar, cast, overload
+from typing import TypeVar, cast, overload
 
 from . import records as r
+from .cap import capped, cut
 from .history import HistoryItem, carried
 from .machine import State
 from .objects import ToolSpec
@@ -17,16 +18,18 @@ from .records import BlobRef, Text, canonical
 from .seams import Message
 
 T = TypeVar("T", HistoryItem, Message)
-CUT_MARK: Final = "… [cut]"
 
 
 class Messages(Sequence[Message]):
     """An immutable view: messages before the history, the history, messages after. Texts are looked up when read."""
 
-    __slots__ = ("_after", "_before", "_history", "_look")
+    __slots__ = ("_after", "_before", "_cap", "_history", "_look")
 
-    def __init__(self, before: tuple[Message, ...], history: Sequence[HistoryItem], after: tuple[Message, ...], look: Callable[[Text], str]) -> None:
-        self._before, self._history, self._after, self._look = before, history, after, look
+    def __init__(
+        self, before: tuple[Message, ...], history: Sequence[HistoryItem], after: tuple[Message, ...], look: Callable[[Text], str], cap: int = 0
+    ) -> None:
+        """`cap` = characters of each observation that are shown, 0 = all."""
+        self._before, self._history, self._after, self._look, self._cap = before, history, after, look, cap
 
     def __len__(self) -> int:
         return len(self._before) + len(self._history) + len(self._after)
@@ -50,15 +53,16 @@ class Messages(Sequence[Message]):
         return self._after[i - len(self._history)]
 
     def _message(self, item: HistoryItem) -> Message:
-        parts = tuple(self._part(p, item.cap) for p in item.parts)
+        said = item.role == "assistant"
+        parts = tuple(self._part(p, item.cap, 0 if said or i == 0 else self._cap) for i, p in enumerate(item.parts))  # the first line is ours
         calls = tuple(r.ToolCall(c.id, c.name, self._look(c.arguments)) for c in item.tool_calls)
         return Message(item.role, parts, calls, item.call_id)
 
-    def _part(self, part: r.Part, cap: int) -> r.Part:
+    def _part(self, part: r.Part, cap: int, observed: int) -> r.Part:
         if part.type != "text":
             return part
         text = self._look(part.text)
-        return r.Part(text=text[:cap] + CUT_MARK if 0 < cap < len(text) else text)
+        return r.Part(text=cut(text, cap) if cap else capped(text, observed) if observed else text)
 
 
 def messages(s: State, specs: Mapping[str, ToolSpec], look: Callable[[Text], str]) -> Messages:
@@ -72,12 +76,20 @@ def messages(s: State, specs: Mapping[str, ToolSpec], look: Callable[[Text], str
         else:
             text = _slot_text(s, seg.slot, specs) if seg.slot else "".join(look(p.text) for p in seg.parts)
             target.append(Message(seg.role, (r.Part(text=text),)))
-    earlier: Sequence[Message] = _carried(look(s.start.history)) if s.start and s.start.history else ()
+    policy, size = _policy(s.start.overflow if s.start else "none")
+    cap = size if policy == "cap_observation" else 0
+    earlier: Sequence[Message] = _carried(look(s.start.history), cap) if s.start and s.start.history else ()
     history: Sequence[HistoryItem] = s.history
-    if s.start and s.start.overflow != "none":
-        history, left = _last(history, int(s.start.overflow[len("window(") : -1]))
+    if policy == "window":
+        history, left = _last(history, size)
         earlier, _ = _last(earlier, left)
-    return Messages((*before, *earlier), history, tuple(after), look)
+    return Messages((*before, *earlier), history, tuple(after), look, cap)
+
+
+def _policy(overflow: str) -> tuple[str, int]:
+    """An overflow policy's name and number: none, window(k), cap_observation(n)."""
+    name, _, size = overflow.rstrip(")").partition("(")
+    return name, int(size or 0)
 
 
 def _last(items: Sequence[T], replies: int) -> tuple[Sequence[T], int]:
@@ -90,9 +102,9 @@ def _last(items: Sequence[T], replies: int) -> tuple[Sequence[T], int]:
 
 
 @lru_cache(maxsize=64)
-def _carried(text: str) -> tuple[Message, ...]:
+def _carried(text: str, cap: int) -> tuple[Message, ...]:
     """The messages of the run this one continues; the same text gives the same messages at every step."""
-    view = Messages((), carried(text), (), look_up({}))
+    view = Messages((), carried(text), (), look_up({}), cap)
     return tuple(view)
 
 

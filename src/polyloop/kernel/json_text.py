@@ -232,9 +232,9 @@ def _echo(words: Iterable[str], room: int = ECHO_MAX // 2) -> str:
     return text if len(text) <= room else f"{text[: room // 2]}...{text[-(room // 2) :]}"
 
 
-def listed(problems: Sequence[dict[str, Json]]) -> str:
+def listed(problems: Sequence[dict[str, Json]], what: str = "Arguments") -> str:
     """The problems, each shortened where together they might repeat too much of the reply."""
     lines = [f"{problem.get('path') or 'args'}: {problem.get('issue')}" for problem in problems[:PROBLEMS_MAX]]
     room = ECHO_MAX if sum(map(len, lines)) <= ECHO_MAX else ECHO_MAX // len(lines)
     more = f" (and {len(problems) - PROBLEMS_MAX} more)" if len(problems) > PROBLEMS_MAX else ""
-    return f"Arguments refused. {'; '.join(_echo([line], room) for line in lines)}{more}"
+    return f"{what} refused. {'; '.join(_echo([line], room) for line in lines)}{more}"

@@ -1,11 +1,13 @@
 """The interpreter `native-tools/1`: a provider's own tool calls, one decision each, in the order of the reply. Pure.
 
 Arguments are strict JSON and nothing else: what cannot be read is refused, never taken for `{}` (S2.50). A reply with one call id
-twice is refused whole: its results could not be paired. Text without calls is the final answer, unless a tool of the run completes it.
+twice is refused whole: its results could not be paired. Text without calls is the final answer, unless a tool of the run completes it;
+where the run asks for a result of some schema, that text must be JSON that fits, or the run goes on.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Final, cast
 
 from .json_repair import Refused
@@ -24,6 +26,10 @@ class NativeTools:
 
     name = "native-tools/1"
 
+    def __init__(self, problems: Callable[[Json], Sequence[dict[str, Json]]] | None = None) -> None:
+        """`problems` = all that is wrong with a final answer, each `{path, issue}`; None = any text will do."""
+        self._problems = problems
+
     def interpret(self, reply: Reply, tools: Tools) -> tuple[Decided, ...]:
         """One Act or Reject per call; without calls one Finish or Reject."""
         ids = [call.id for call in reply.tool_calls]
@@ -36,7 +42,17 @@ class NativeTools:
         completing = any(spec.completes for spec in tools.specs.values())
         if completing or not reply.text.strip():
             return _all(reply, Refused("no_action", NO_CALL))
-        return (Finish(reply.text),)
+        wrong = self._refused(reply.text)
+        return (Finish(reply.text),) if wrong is None else _all(reply, wrong)
+
+    def _refused(self, answer: str) -> Refused | None:
+        if self._problems is None:
+            return None
+        try:
+            problems = self._problems(strict(answer))
+        except Refused as no:
+            return Refused("args_invalid", f"The final answer must be one JSON value and nothing else. {no.message}")
+        return Refused("args_invalid", listed(problems, "Final answer")) if problems else None
 
 
 def _all(reply: Reply, no: Refused) -> tuple[Decided, ...]:

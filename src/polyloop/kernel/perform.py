@@ -20,6 +20,7 @@ from .records import Text, canonical, sha256
 from .recover import cut_short
 from .seams import Act, Deferred, ModelCallFailed, ModelRequest, Outcome, Reply
 from .steps import make_step
+from .view import answer_of
 
 if TYPE_CHECKING:
     from .driver import Driver
@@ -177,7 +178,7 @@ def make_step_record(run: Driver, command: d.MakeStep) -> None:
         if tool and tool.completes and call.result and call.result.status == "ok" and call.result.completion != "DONE":
             run.result = action(run, call).args
     if step.outcome == "final_answer":
-        run.result = run.look(cast(r.ModelResult, run.state.reply).text)
+        run.result = answer_of(cast(r.RunStarted, run.state.start), run.look(cast(r.ModelResult, run.state.reply).text))
     run.emit(step)
 
 

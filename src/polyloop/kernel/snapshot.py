@@ -20,8 +20,8 @@ ACCEPTABLE: Final = ("description", "timeout_s", "result_limit")
 #: Largest number in a budget: as milliseconds since the epoch it still is a time that a store can hold.
 LARGEST: Final = 1 << 52
 SLOTS: Final = ("", "history", "tools", "notice")
-#: What of a long history the model is shown: all of it, or the last k replies and what was said to them.
-OVERFLOW: Final = re.compile(r"none|window\([1-9][0-9]{0,5}\)")
+#: What of a long history the model is shown: all of it, the last k replies and what was said to them, or n characters of each observation.
+OVERFLOW: Final = re.compile(r"none|window\([1-9][0-9]{0,5}\)|cap_observation\([1-9][0-9]{3,6}\)")
 SECRET_WORDS: Final = ("password", "passwd", "secret", "api_key", "apikey", "access_key", "private_key", "credential", "bearer")
 
 
@@ -103,7 +103,7 @@ def _check(request: Request) -> None:
     if not is_json(request.params) or not is_json(request.result_schema):
         raise BadRequest("params", "must be plain JSON: string keys, finite numbers")
     if not OVERFLOW.fullmatch(request.overflow):
-        raise BadRequest("overflow", "must be none or window(k), k = replies that are shown")
+        raise BadRequest("overflow", "must be none, window(k), k = replies shown, or cap_observation(n), n = characters of each, at least 1000")
     _check_segments(request.segments)
 
 

@@ -120,13 +120,23 @@ def step_view(step: r.Step, state: State, look: Look) -> dict[str, Json]:
 
 
 def result_value(ended: r.RunEnded, at: Callable[[int], Record], reply_before: Callable[[int], r.ModelResult | None], look: Look) -> Json:
-    """The result an end record points at: the arguments of the completing call, or the final answer's text."""
+    """The result an end record points at: the arguments of the completing call, or the final answer."""
     if ended.result_of is None:
         return ended.result
     record = at(ended.result_of)
     if isinstance(record, r.ActionIntent):
         return _shown_args(record, reply_before(ended.result_of), look)
-    return look(record.text) if isinstance(record, r.ModelResult) else None
+    return answer_of(cast(r.RunStarted, at(0)), look(record.text)) if isinstance(record, r.ModelResult) else None
+
+
+def answer_of(start: r.RunStarted, text: str) -> Json:
+    """A final answer: its text, or the value it says where the run asked for one (result_schema)."""
+    if start.result_schema is None:
+        return text
+    try:
+        return cast(Json, json.loads(text))
+    except ValueError:  # erased
+        return text
 
 
 def run_result(state: State, run_id: str, scope: str, head_hash: str, live: str, result: Json) -> RunResult:
