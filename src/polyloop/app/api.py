@@ -21,7 +21,7 @@ from polyloop.toolbox.registry import Registry
 from .request_file import read_bytes
 from .runs import Runs
 from .store import open_runs
-from .wiring import Wiring, executor, interpreter
+from .wiring import Wiring, executor, judged
 
 #: What a run may be given as tools: a registry, or the functions of one.
 ToolsGiven = Registry | Sequence[Callable[..., Any]]
@@ -121,5 +121,6 @@ def _wired(
     named = source(model, lambda name: read_bytes(Path(name))) if isinstance(model, str) else model
     assembly = {"permission_mode": mode, **({"model": model} if isinstance(model, str) else {}), **request.assembly}
     made = executor(registry, mode, actions)
-    wiring = Wiring(named, interpreter(request.agent.protocol), registry, made, tuple(sinks))
+    reads, registry = judged(request, registry)
+    wiring = Wiring(named, reads, registry, made, tuple(sinks))
     return replace(request, assembly=assembly), wiring

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 from msgspec import Struct, field
@@ -15,6 +16,8 @@ from polyloop.kernel.objects import Agent, Budget, Json, Segment
 
 #: Largest request, script line file or segment file, bytes.
 FILE_BYTES = 16 << 20
+#: How an overflow policy is written in a request file: `window:20` for the kernel's window(20).
+_OVERFLOW: Final = re.compile(r"^(\w+):(\d+)$")
 
 
 class SegmentTable(Struct, forbid_unknown_fields=True):
@@ -45,6 +48,7 @@ class RequestFile(Struct, forbid_unknown_fields=True):
     model_params: dict[str, Any] = field(default_factory=dict[str, Any])
     segments: tuple[SegmentTable, ...] = ()
     result_schema: dict[str, Any] | None = None
+    overflow: str = "none"
 
 
 class Plan(Struct, frozen=True):
@@ -65,6 +69,7 @@ class Plan(Struct, frozen=True):
     lang: str | None = None
     fork_of: str | None = None
     result_schema: Json = None
+    overflow: str = "none"
 
 
 def refuse(message: str, **details: Json) -> ProblemError:
@@ -139,6 +144,7 @@ def _plan(path: Path, file: RequestFile, given: Mapping[str, Any]) -> Plan:
         lang=file.lang,
         fork_of=file.fork_of,
         result_schema=file.result_schema,
+        overflow=_OVERFLOW.sub(r"\1(\2)", file.overflow),
     )
 
 

@@ -36,7 +36,7 @@ from polyloop.kernel.seams import (
 from polyloop.toolbox.actions import ToolActions
 from polyloop.toolbox.bridge import DocTool, document_tools
 from polyloop.toolbox.permission import Mode, Permitted
-from polyloop.toolbox.registry import Registry, Tool
+from polyloop.toolbox.registry import Registry, Tool, problems_of, usable
 from polyloop.toolbox.submit import Submit
 from polyloop.toolbox.worker import WorkerPool
 from polyloop.workspace import Workspace, workspace_tools
@@ -46,6 +46,7 @@ from .documents import Library
 from .request_file import Plan, read_bytes
 
 INTERPRETERS: Final[Mapping[str, Callable[[], Interpreter]]] = {"json-text/1": JsonText, "native-tools/1": NativeTools}
+
 
 def _audit(messages: Sequence[Message]) -> str:
     from polyloop.audit.rulebook import reply
@@ -80,6 +81,24 @@ def interpreter(protocol: str) -> Interpreter:
     return make()
 
 
+def judged(request: Request, tools: Registry) -> tuple[Interpreter, Registry]:
+    """How replies are read, and against which tools. A result that the request gives a schema is held to it, however it comes.
+
+    Raises ProblemError (validation): an unknown protocol, a schema that is none, a run in which nothing gives a result.
+    """
+    reads, schema = interpreter(request.agent.protocol), request.result_schema
+    if schema is None:
+        return reads, tools
+    completing = [name for name, spec in tools.specs.items() if spec.completes]
+    if not isinstance(schema, dict) or not ("submit" in completing or (isinstance(reads, NativeTools) and not completing)):
+        message = "result_schema needs an object, and a run that ends with submit or, under native-tools/1, with a final answer"
+        raise problem("validation", message, operation="run", stage="arguments", details={"field": "result_schema"})
+    if completing:
+        return reads, tools.giving(schema)
+    shape = usable(schema)
+    return NativeTools(lambda answer: problems_of(shape, answer)), tools
+
+
 def request_for(plan: Plan) -> Request:
     """The kernel's request for a plan. What the wiring depends on stands in `assembly`, so that it is compared on resume."""
     assembly = {
@@ -94,8 +113,9 @@ def request_for(plan: Plan) -> Request:
     if plan.lang is not None:
         assembly["lang"] = plan.lang
     return Request(
-        uuid7() if plan.run_id is None else plan.run_id, plan.agent, plan.budget, plan.segments, plan.binding, plan.params, assembly, result_schema=plan.result_schema
-    )
+        uuid7() if plan.run_id is None else plan.run_id, plan.agent, plan.budget, plan.segments, plan.binding, plan.params, assembly,
+        result_schema=plan.result_schema, overflow=plan.overflow,
+    )  # fmt: skip
 
 
 def catalogue(workspace: Workspace | None, library: Library) -> dict[str, Tool]:
@@ -140,7 +160,8 @@ def rewire(request: Request, sinks: Sequence[Sink] = (), shared: Workspace | Non
     workspace = None if shared is not None or "workspace" not in assembly else workspace_of(assembly)
     tools = _resolved(names, completes, shared or workspace, library := Library(), str(base))
     mode = cast(Mode, assembly.get("permission_mode", "auto"))
-    return Wiring(model, interpreter(request.agent.protocol), tools, executor(tools, mode), tuple(sinks), workspace, library)
+    reads, tools = judged(request, tools)
+    return Wiring(model, reads, tools, executor(tools, mode), tuple(sinks), workspace, library)
 
 
 def executor(tools: Registry, mode: Mode, own: Actions | None = None) -> Callable[[WorkerPool], Actions]:

@@ -89,6 +89,22 @@ class Registry:
         tools = [tool for name in names for tool in _named(name, self._tools, None)]
         return Registry(tools, [tool.spec.name for tool in tools if self.specs[tool.spec.name].completes])
 
+    def giving(self, schema: dict[str, Json]) -> Registry:
+        """These tools with `result` of `submit` needed and of this schema, as the model sees it and as it is checked.
+
+        Raises ProblemError (validation) for a schema that is none.
+        """
+        spec = self.specs["submit"]
+        shape = dict(spec.schema)
+        defined = {key: schema[key] for key in ("$defs", "definitions") if key in schema}  # references start from the root
+        inner = {key: value for key, value in schema.items() if key not in defined}
+        shape |= {"properties": {**cast("dict[str, Json]", shape["properties"]), "result": inner}, **defined}
+        shape["required"] = [*dict.fromkeys([*cast("list[str]", shape["required"]), "result"])]
+        usable(shape)
+        out = Registry(self._tools.values())
+        out.specs = MappingProxyType({**self.specs, "submit": replace(spec, schema=shape)})
+        return out
+
     def find(self, name: str) -> Tool | None:
         """What is dispatched under this name."""
         return self._tools.get(name)
@@ -98,7 +114,22 @@ class Registry:
         if tool not in self._tools:
             return [{"path": "", "issue": f"there is no tool {tool}"}]
         shape = self._shapes.get(tool) or self._shapes.setdefault(tool, Shape(self.specs[tool].schema))
-        return [{"path": p.field, "issue": p.message or p.issue} for p in shape.problems(args)]
+        return problems_of(shape, args)
+
+
+def problems_of(shape: Shape, value: Json) -> list[dict[str, Json]]:
+    """All that is wrong with a value, each `{path, issue}`."""
+    return [{"path": p.field, "issue": p.message or p.issue} for p in shape.problems(value)]
+
+
+def usable(schema: dict[str, Json]) -> Shape:
+    """A result's schema, ready to check values. Raises ProblemError (validation) if it is none."""
+    shape = Shape(schema)
+    try:
+        shape.problems(None)
+    except Exception as why:  # the validator's own error has no common base
+        raise problem("validation", f"result_schema: {why}", operation="run", stage="arguments", details={"field": "result_schema"}) from why
+    return shape
 
 
 def function_tool(function: Callable[..., Any], ref: FunctionRef | None = None, reference: str = "") -> FunctionTool:
