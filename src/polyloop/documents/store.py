@@ -173,10 +173,13 @@ def _add_place(tx: Tx, tenant: str, node: Node, seq: int, created: int) -> None:
     )  # fmt: skip
 
 
+# `+` keeps the planner from an index that picks out nothing: rows at a revision are found by position, those of one by revision.
+
+
 def rows_at(tx: Tx, tenant: str, node_id: str, revision: int) -> list[Row]:
     """The content at a revision, in order."""
     found = tx.rows(
-        "select id, pos, body, hash from doc_block where tenant = ? and node = ? and since_rev <= ? and until_rev > ? order by pos",
+        "select id, pos, body, hash from doc_block where tenant = ? and node = ? and +since_rev <= ? and +until_rev > ? order by pos",
         tenant, node_id, revision, revision,
     )  # fmt: skip
     return [Row(*r) for r in found]
@@ -193,7 +196,7 @@ def neighbour(tx: Tx, tenant: str, node_id: str, pos: str, revision: int, *, aft
     """The block next to a position at a revision."""
     sign, order = (">", "asc") if after else ("<", "desc")
     row = tx.row(
-        f"select id, pos, body, hash from doc_block where tenant = ? and node = ? and pos {sign} ? and since_rev <= ? and until_rev > ?"  # noqa: S608  # two literals of our own
+        f"select id, pos, body, hash from doc_block where tenant = ? and node = ? and pos {sign} ? and +since_rev <= ? and +until_rev > ?"  # noqa: S608  # two literals of our own
         f" order by pos {order} limit 1",
         tenant, node_id, pos, revision, revision,
     )  # fmt: skip
@@ -203,8 +206,8 @@ def neighbour(tx: Tx, tenant: str, node_id: str, pos: str, revision: int, *, aft
 def changed_at(tx: Tx, tenant: str, node_id: str, revision: int) -> tuple[list[Row], list[Row]]:
     """The rows a revision added and those it ended, each in order."""
     fields = "select id, pos, body, hash from doc_block where tenant = ? and node = ?"
-    added = tx.rows(f"{fields} and since_rev = ? order by pos", tenant, node_id, revision)
-    ended = tx.rows(f"{fields} and until_rev = ? order by pos", tenant, node_id, revision)
+    added = tx.rows(f"{fields} and since_rev = ? order by +pos", tenant, node_id, revision)
+    ended = tx.rows(f"{fields} and until_rev = ? order by +pos", tenant, node_id, revision)
     return [Row(*r) for r in added], [Row(*r) for r in ended]
 
 
