@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -130,6 +131,43 @@ def test_S2_29_an_audit_file_that_cannot_be_written_stops_the_run_before_the_nex
     lines = [json.loads(x) for x in (desk.folder / "audit.jsonl").read_text().splitlines()]
     assert [x["type"] for x in lines] == ["run_started", "tool_call", "model_step", "tool_call", "model_step", "run_ended"]
     assert lines[2]["payload"]["reply"] == act("look", n=1)["text"]
+
+
+def test_S2_29_an_audit_file_that_lacks_the_end_of_a_run_is_brought_up_to_it(desk: Desk) -> None:
+    assert desk.json("run", desk.request(head='run_id = "g"'), "--audit-to", "whole.jsonl")[0] == 0
+    whole = (desk.folder / "whole.jsonl").read_bytes()
+    for kept in (0, 5, whole.index(b"\n") + 1, len(whole) - 300, len(whole)):
+        (desk.folder / "torn.jsonl").write_bytes(whole[:kept])
+        assert desk.json("run", "r.toml", "--audit-to", "torn.jsonl")[0] == 0
+        assert (desk.folder / "torn.jsonl").read_bytes() == whole
+
+
+FOREIGN = {
+    "notes": b"my notes\nand a last line",
+    "one": b"x",
+    "json": b'{"a": 1}\n',
+    "array": b"[1]\n",
+    "zeros": bytes(9000),
+    "deep": b"[" * 99_999 + b"\n",
+}
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_S2_29_a_file_of_something_else_is_no_audit_file_and_stays_as_it_is(desk: Desk, name: str) -> None:
+    (desk.folder / name).write_bytes(FOREIGN[name])
+    code, told = desk.json("run", desk.request(head='run_id = "f"'), "--audit-to", name)
+    assert (code, told["error"]["kind"], (desk.folder / name).read_bytes()) == (2, "validation", FOREIGN[name])
+    assert desk.json("show", "f")[1]["error"]["kind"] == "not_found"
+
+
+def test_S2_29_neither_a_folder_nor_the_store_nor_a_pipe_nobody_reads_takes_audit_lines(desk: Desk) -> None:
+    assert desk.json("run", desk.request(), "--run-id", "first")[0] == 0
+    for target in (".", "missing/a.jsonl", ".polyloop/runs.db"):
+        assert desk.json("run", "r.toml", "--run-id", "next", "--audit-to", target)[0] == 2
+    os.mkfifo(desk.folder / "pipe")
+    code, told = desk.json("run", "r.toml", "--run-id", "piped", "--audit-to", "pipe")
+    assert (code, told["persisted"], told["ended"]) == (1, False, False)
+    assert [x["runId"] for x in desk.json("runs")[1]["runs"]] == ["piped", "first"]
 
 
 def test_S1_49_a_write_under_request_approval_waits_is_approved_once_and_is_done_once(desk: Desk) -> None:

@@ -7,13 +7,16 @@ A file that is behind the log (a crash between the two) is caught up before the 
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from polyloop.contract.problem import problem
 from polyloop.kernel import records as r
 from polyloop.kernel.machine import texts_of
 from polyloop.kernel.objects import Json
@@ -22,6 +25,17 @@ from polyloop.kernel.seams import Log, StoreError, Stream
 from polyloop.kernel.view import Materialiser
 
 TYPE_BY_KIND: Final = {"run_started": "run_started", "step": "model_step", "action_result": "tool_call", "run_ended": "run_ended"}
+
+
+#: How every line begins: its keys are sorted.
+BEGINS: Final = b'{"at":'
+
+
+class ForeignFile(Exception):
+    """Not an audit file, so nothing of it is touched."""
+
+    def __str__(self) -> str:
+        return "it is a file of something else"
 
 
 class Tap:
@@ -83,6 +97,24 @@ class AuditLog:
 
     async def append(self, stream: Stream, records: Sequence[Sealed], fence: int, blobs: Mapping[str, bytes]) -> int:
         signal_no = await self._inner.append(stream, records, fence, blobs)
+        await self._tell(stream, records, blobs)
+        return signal_no
+
+    def check(self) -> None:
+        """Before anything happens: raises ProblemError(validation) for a target that cannot be, or is something else's file."""
+        try:
+            self._path.parent.stat()
+            if self._path.is_file() or self._path.is_dir():
+                audit_lines(self._path.read_bytes())
+        except (OSError, ForeignFile) as error:
+            raise problem("validation", f"--audit-to {self._path}: {error}", operation="run", stage="arguments") from error
+
+    async def catch_up(self, stream: Stream) -> None:
+        """Tell the file what it lacks of a run that has ended: nothing more will be appended that could bring it along."""
+        if stream not in self._taps:
+            await self._tell(stream, (), {})
+
+    async def _tell(self, stream: Stream, records: Sequence[Sealed], blobs: Mapping[str, bytes]) -> None:
         try:
             tap = self._taps.get(stream)
             if tap is None:
@@ -90,28 +122,47 @@ class AuditLog:
                 records = (await self._inner.load(stream)).records
                 blobs = await self._inner.blobs(stream, digests_of(records))
             self._write(tap.lines(records, blobs))
-        except OSError as error:
-            raise StoreError(f"the audit file {self._path} cannot be written: {error.strerror}") from error
-        return signal_no
+        except (OSError, ForeignFile) as error:
+            raise StoreError(f"the audit file {self._path} cannot be written: {error}") from error
 
     def _last_seq(self, stream: Stream) -> int:
         """The last record of this stream that the file holds; a torn last line does not count and is cut."""
         if not self._path.is_file():
             return -1
-        data = self._path.read_bytes()
-        whole = data[: data.rfind(b"\n") + 1]
-        if len(whole) != len(data):
-            os.truncate(self._path, len(whole))
-        lines: list[dict[str, Any]] = [json.loads(line) for line in whole.splitlines()]
+        with _locked(self._path, os.O_RDWR):
+            lines, whole = audit_lines(self._path.read_bytes())
+            os.truncate(self._path, whole)
         return max((x["seq"] for x in lines if (x["tenant"], x["run"]) == (stream.scope, stream.run)), default=-1)
 
     def _write(self, data: bytes) -> None:
         """Append and sync. Opened anew each time: a file that was moved away or cannot be written shows at once."""
-        fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        try:
+        with _locked(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND) as fd:
             while data:
                 data = data[os.write(fd, data) :]
             if stat.S_ISREG(os.fstat(fd).st_mode):
                 os.fsync(fd)
-        finally:
-            os.close(fd)
+
+
+@contextmanager
+def _locked(path: Path, flags: int) -> Generator[int]:
+    """An open file nobody else writes to meanwhile. A pipe without a reader, or one that is full, is an error and no wait."""
+    fd = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def audit_lines(data: bytes) -> tuple[list[dict[str, Any]], int]:
+    """The whole lines of an audit file, and the bytes they fill; a last line may be torn. Raises ForeignFile for any other text."""
+    whole = data.rfind(b"\n") + 1
+    torn = data[whole:]
+    try:
+        lines: list[dict[str, Any]] = [json.loads(line) for line in data[:whole].splitlines()]
+        ours = all(isinstance(x["seq"], int) and x["type"] in TYPE_BY_KIND.values() and x["tenant"] and x["run"] for x in lines)
+    except (ValueError, TypeError, LookupError, RecursionError) as error:
+        raise ForeignFile from error
+    if not ours or not (torn.startswith(BEGINS) or BEGINS.startswith(torn)):
+        raise ForeignFile
+    return lines, whole

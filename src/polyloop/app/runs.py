@@ -14,6 +14,9 @@ from msgspec.structs import replace
 
 from polyloop.clock import SystemClock
 from polyloop.contract.problem import ProblemError, problem
+from polyloop.gateway.bindings import check_scope
+from polyloop.gateway.office import Office
+from polyloop.gateway.sources import seated
 from polyloop.ids import salt
 from polyloop.kernel import records as r
 from polyloop.kernel import run as kernel
@@ -31,6 +34,7 @@ from polyloop.kernel.watch import Watcher
 from polyloop.toolbox.worker import WorkerPool
 
 from .audit_log import AuditLog, digests_of
+from .gateway import office
 from .holding import Holding, end_groups
 from .wiring import Wiring, logged_wiring
 
@@ -93,6 +97,7 @@ class Runs:
         self.clock = SystemClock()
         self._holder: k.Holder | None = None
         self._workers: WorkerPool | None = None
+        self._office: Office | None = None
         self._watcher = Watcher(log)
         self._driving: WeakSet[Driver] = WeakSet()
         #: Set by `suspend`: whoever starts one run after another stops too.
@@ -118,20 +123,29 @@ class Runs:
         finally:
             await self._workers.aclose()
             holding.end()
+            closing, self._office = self._office, None
             self._holder = self._workers = None
+            if closing is not None:
+                await closing.aclose()
 
     @asynccontextmanager
     async def _seams(self, wiring: Wiring, audit_to: Path | None = None) -> AsyncGenerator[Seams]:
         """The seams of one run, its workspace held meanwhile."""
         holder, workers = self.holder, cast(WorkerPool, self._workers)
-        log = cast(k.Log, AuditLog(self.log, audit_to)) if audit_to else self.log
-        actions = wiring.actions(workers)
+        log = self.log
+        if audit_to is not None:
+            audit = AuditLog(self.log, audit_to)
+            audit.check()
+            log = cast(k.Log, audit)
+        if self._office is None:
+            self._office = office(self.store, self.scope)
+        actions, model = wiring.actions(workers), seated(wiring.model, self._office)
         if wiring.workspace is not None:
             await asyncio.to_thread(wiring.workspace.hold)
         if wiring.library is not None:
             wiring.library.store = self.store
         try:
-            yield Seams(log, wiring.model, wiring.interpreter, wiring.tools, actions, self.clock, salt, holder, wiring.sinks, self.grace_s)
+            yield Seams(log, model, wiring.interpreter, wiring.tools, actions, self.clock, salt, holder, wiring.sinks, self.grace_s)
         finally:
             if wiring.workspace is not None:
                 wiring.workspace.close()
@@ -152,15 +166,16 @@ class Runs:
 
     async def run(self, request: Request, wiring: Wiring, audit_to: Path | None = None) -> RunResult:
         """Start a run, or resume it if its id exists and the request is equal. Raises ProblemError (conflict, validation, ...)."""
+        check_scope(request.binding, self.scope)
         with typed("run"):
             async with self._seams(wiring, audit_to) as seams:
-                return await kernel.start(replace(request, scope=self.scope), seams, end_groups, self._watch)
+                return await _told(seams, await kernel.start(replace(request, scope=self.scope), seams, end_groups, self._watch))
 
     async def resume(self, request: Request, wiring: Wiring, accept: Sequence[str] = (), audit_to: Path | None = None) -> RunResult:
         """Go on with a run under this request. Raises ProblemError (not_found, parameter_drift, owned_elsewhere, ...)."""
         with typed("resume"):
             async with self._seams(wiring, audit_to) as seams:
-                return await kernel.resume(self.stream(request.run_id), request, seams, end_groups, self._watch, accept)
+                return await _told(seams, await kernel.resume(self.stream(request.run_id), request, seams, end_groups, self._watch, accept))
 
     async def request(self, run_id: str) -> Request:
         """The request a logged run was started with. Raises ProblemError(not_found)."""
@@ -305,6 +320,14 @@ class Runs:
         if loaded.torn is not None:
             return _unread(len(loaded.records), _head(loaded), Finding("torn", loaded.torn.first_seq, loaded.torn.reason))
         return verify(loaded.records, blobs, head)
+
+
+async def _told(seams: Seams, result: RunResult) -> RunResult:
+    """The result, once the audit file has it too: a run may have ended in the log and died before the file had its end."""
+    log: object = seams.log
+    if result.ended and isinstance(log, AuditLog):
+        await log.catch_up(k.Stream(result.scope, result.run_id))
+    return result
 
 
 def _folded(sealed: Sequence[k.Sealed]) -> State:
