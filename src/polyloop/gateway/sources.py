@@ -1,14 +1,24 @@
-"""Model sources by name: `script:FILE`. A source of an unknown kind is refused before a run starts."""
+"""Model sources by name: `script:FILE`, `rules:PROGRAM`, `openai:MODEL@URL`. A source of an unknown kind is refused before a run starts.
+
+Every model a request names is a `GatewayModel` over a `Gateway`, so the defences of bindings hold for all of them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Final
 
 from polyloop.contract.problem import problem
 from polyloop.kernel.seams import Model
 
 from . import script
+from .bindings import GatewayModel
+from .gateway import Gateway
+from .office import Inside, Maker, Office, Source
+from .openai import OpenAI
+from .rules import Program, RulesModel
+from .settings import SourceSettings
 
 #: Reads a file named in a request; raises ProblemError when it cannot.
 ReadFile = Callable[[str], bytes]
@@ -19,13 +29,44 @@ def _script(rest: str, read_file: ReadFile) -> Model:
 
 
 SOURCES: Final[Mapping[str, Callable[[str, ReadFile], Model]]] = {"script": _script}
+#: Sources whose calls leave the process.
+REMOTE: Final[Mapping[str, Maker]] = {"openai": OpenAI}
 
 
-def source(name: str, read_file: ReadFile) -> Model:
-    """The model a request names, as `KIND:REST`. Raises ProblemError(validation)."""
+def source(name: str, read_file: ReadFile, programs: Mapping[str, Program] = MappingProxyType({})) -> Model:
+    """The model a request names, as `KIND:REST`; `programs` are those that `rules:` can name. Raises ProblemError(validation)."""
+    return GatewayModel(Gateway([_source(name, read_file, programs)]), name)
+
+
+def _source(name: str, read_file: ReadFile, programs: Mapping[str, Program]) -> Source:
     kind, _, rest = name.partition(":")
+    if kind == "rules" and rest in programs:
+        return Inside(name, RulesModel(name, programs[rest]))
+    if kind in REMOTE and rest:
+        return REMOTE[kind](name, SourceSettings(), "")
     make = SOURCES.get(kind)
     if make is None or not rest:
-        known = ", ".join(f"{k}:" for k in SOURCES)
+        known = ", ".join([*(f"{k}:" for k in (*SOURCES, *REMOTE)), *(f"rules:{program}" for program in programs)])
         raise problem("validation", f"no model source of this kind: {name!r}. Known: {known}", operation="run", stage="arguments")
-    return make(rest, read_file)
+    return Inside(name, make(rest, read_file))
+
+
+def seated(model: Model, office: Office) -> Model:
+    """A named model in the office of its run: with its settings and key there, and followed by its stand-ins."""
+    if not isinstance(model, GatewayModel) or not isinstance(model.gateway, Gateway):
+        return model
+    chain = [s for source in model.gateway.sources for s in _settled(source, office)]
+    return GatewayModel(Gateway(chain, office), model.model)
+
+
+def _settled(source: Source, office: Office) -> list[Source]:
+    return [_remote(name, office) for name in (source.name, *office.settings.of(source.name).then)] if source.metered else [source]
+
+
+def _remote(name: str, office: Office) -> Source:
+    """Raises ProblemError(validation): a stand-in is a source outside this process."""
+    kind, _, rest = name.partition(":")
+    if kind not in REMOTE or not rest:
+        raise problem("validation", f"{name!r} cannot stand in: it is no source of kind {', '.join(REMOTE)}", operation="gateway", stage="open")
+    settings = office.settings.of(name)
+    return REMOTE[kind](name, settings, office.key(name, rest.rpartition("@")[2]))

@@ -1,0 +1,256 @@
+"""`chat()`: one asking, answered from the cache or by the first source that can, with what that cost.
+
+Theory of operation. Cache and flights come first: the same asking of the same tenant and namespace goes out once. Then the money:
+reserved before anything is sent. Then the sources in their order, each with its attempts, waits and breaker, all under one deadline.
+Every fault of an attempt is judged by its source's own `classify`; an exception it does not know ends the call and is shown
+as it is, and a source without `classify` is refused when the gateway is put together. The kernel sees one call (S2.35).
+
+Seed: S2.35, S2.39, S2.42-S2.48; R69, R82, R98.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from polyloop.contract.problem import problem
+from polyloop.db import DbError
+from polyloop.kernel.objects import Json, ToolSpec
+from polyloop.kernel.records import canonical
+from polyloop.kernel.seams import Message, ModelCallFailed, ModelRequest, Reply
+
+from .bindings import PREFIX, is_blank
+from .cache import Asked, Cache, asked
+from .faults import Fault
+from .ledger import Ledger, Order
+from .office import Office, Source
+from .settings import output_limit
+
+CACHE_MODES: Final = ("off", "use", "refresh")
+
+
+class _Served(Struct, frozen=True):
+    source: Source
+    reply: Reply
+
+
+class _Failed(Exception):
+    """No source answered. `charged` = one of them may have done the work."""
+
+    def __init__(self, tried: Sequence[tuple[str, Fault]]) -> None:
+        faults = [fault for _, fault in tried]
+        told = next((f for f in reversed(faults) if f.code != "breaker_open"), faults[-1])
+        counted: dict[str, int] = {}
+        for name, fault in tried:
+            line = f"{name}: {fault.code}{f' ({fault.message})' if fault.message else ''}"
+            counted[line] = counted.get(line, 0) + 1
+        message = "; ".join(line if n == 1 else f"{line} x{n}" for line, n in counted.items())
+        super().__init__(message)
+        self.attempts, self.charged = len(tried), any(f.sent and f.charged for f in faults)
+        self.failure = ModelCallFailed(told.code, sent=any(f.sent for f in faults), message=message)
+
+
+class Gateway:
+    """Sources in their order, for one model name. Cheap to make; what is shared lives in the office."""
+
+    def __init__(self, sources: Sequence[Source], office: Office | None = None) -> None:
+        """Raises ProblemError(validation) for no source, or one that does not classify its own exceptions (R98)."""
+        for source in sources:
+            if not callable(getattr(source, "classify", None)):
+                name = getattr(source, "name", type(source).__name__)
+                raise problem("validation", f"source {name} does not classify its exceptions", operation="gateway", stage="open")
+        if not sources:
+            raise problem("validation", "a gateway needs a source", operation="gateway", stage="open")
+        self.sources, self.office = tuple(sources), office or Office()
+
+    async def chat(
+        self,
+        messages: Sequence[Message],
+        *,
+        model: str,
+        params: Mapping[str, Json],
+        tools: Sequence[ToolSpec] | None = None,
+        cache: str = "use",
+        cache_namespace: str | None = None,
+        tenant_id: str | None = None,
+        session_id: str | None = None,
+        parent_call_id: str | None = None,
+        call_id: str = "",
+        reply_no: int = 1,
+        timeout: float | None = None,  # noqa: ASYNC109  # the seam's published name
+    ) -> Reply:
+        """One reply. `timeout` in seconds, None = the settings' deadline. Raises ModelCallFailed, and what no source could classify."""
+        _check(cache, cache_namespace=cache_namespace, tenant_id=tenant_id, session_id=session_id, parent_call_id=parent_call_id)
+        request = ModelRequest(call_id, messages, params, {}, reply_no, tools)
+        tenant = tenant_id or self.office.tenant
+
+        async def ask() -> Reply:
+            return await self._paid(request, tenant, session_id or "", timeout)
+
+        kept = self._cache(cache, cache_namespace)
+        if kept is None or cache_namespace is None:
+            return await ask()
+        key = asked(self.office.tenant, tenant_id, cache_namespace, model, messages, params, tools)
+        return await (self._anew(kept, key, ask) if cache == "refresh" else self._once(kept, key, ask))
+
+    # --- the same asking once -----------------------------------------------------------------------------------
+
+    def _cache(self, mode: str, namespace: str | None) -> Cache | None:
+        if namespace is None or mode == "off" or not all(s.cacheable for s in self.sources):
+            return None
+        shelf = self.office.shelf()
+        return shelf[1] if shelf else None
+
+    async def _anew(self, cache: Cache, key: Asked, ask: Callable[[], Awaitable[Reply]]) -> Reply:
+        reply = await ask()
+        await cache.put(key, reply, self.office.clock.now_ms())
+        return reply
+
+    async def _once(self, cache: Cache, key: Asked, ask: Callable[[], Awaitable[Reply]]) -> Reply:
+        """From the cache, or with those who are asking now, or as the one who asks. A cancelled asker hands over to a waiter."""
+        flights = self.office.flights
+        while (flight := flights.get(key.digest)) is not None:
+            await asyncio.wait({flight})
+            if flight.cancelled():
+                continue
+            error = flight.exception()
+            if isinstance(error, ModelCallFailed):
+                raise ModelCallFailed(error.code, sent=error.sent, key=error.key, message=error.message)
+            if error is None:
+                return replace(flight.result(), cached=True)
+            raise ModelCallFailed("model_exception", message=f"{type(error).__name__}: {error}")
+        if (hit := cache.get(key)) is not None:
+            return replace(hit, cached=True)
+        flight = flights[key.digest] = asyncio.get_running_loop().create_future()
+        try:
+            reply = await self._anew(cache, key, ask)
+        except Exception as error:
+            flight.set_exception(error)
+            flight.exception()  # looked at: nobody need wait for it
+            raise
+        except BaseException:
+            flight.cancel()
+            raise
+        else:
+            flight.set_result(reply)
+            return reply
+        finally:
+            del flights[key.digest]
+
+    # --- money ---------------------------------------------------------------------------------------------------
+
+    async def _paid(self, request: ModelRequest, tenant: str, session: str, limit_s: float | None) -> Reply:
+        ledger = self._ledger()
+        if ledger is None:
+            try:
+                return (await self._served(request, limit_s)).reply
+            except _Failed as failed:
+                raise failed.failure from failed
+        order = self._order(request, tenant, session)
+        try:
+            await ledger.reserve(order, self.office.clock.now_ms())
+        except DbError as error:
+            raise ModelCallFailed("ledger_failed", sent=False, message=str(error)) from error
+        try:
+            served = await self._served(request, limit_s)
+        except _Failed as failed:
+            await ledger.give_up(order, failed.attempts, charged=failed.charged)
+            raise failed.failure from failed
+        price, usage = self.office.settings.of(served.source.name).price, served.reply.usage
+        known = price is not None and usage is not None and usage.input is not None and usage.output is not None
+        amount = price.micro(usage.input or 0, usage.output or 0) if known and price and usage else None
+        if price is not None and not (price.input or price.output):
+            amount = price.micro(0, 0)
+        await ledger.settle(order, served.source.name, amount, usage, served.reply.attempts)
+        return served.reply
+
+    def _ledger(self) -> Ledger | None:
+        if not any(s.metered for s in self.sources):
+            return None
+        shelf = self.office.shelf()
+        return shelf[2] if shelf else None
+
+    def _order(self, request: ModelRequest, tenant: str, session: str) -> Order:
+        """At most: the dearest source, a token per byte sent, and as many tokens back as the request allows."""
+        settings = self.office.settings
+        size = len(canonical([list(request.messages), [t.schema for t in request.tools or ()]]))
+        each: list[int | None] = []
+        for source in (s for s in self.sources if s.metered):
+            own = settings.of(source.name)
+            each.append(own.price.micro(size, output_limit(request.params, own)) if own.price else None)
+        most = None if None in each else max((m for m in each if m is not None), default=0)
+        return Order(tenant, session, request.call_id or self.sources[0].name, self.sources[0].name, most, settings.caps.of(tenant, session))
+
+    # --- sources in their order ------------------------------------------------------------------------------------
+
+    async def _served(self, request: ModelRequest, limit_s: float | None) -> _Served:
+        deadline = self.office.clock.monotonic() + (self.office.settings.retry.deadline_s if limit_s is None else limit_s)
+        tried: list[tuple[str, Fault]] = []
+        for source in self.sources:
+            reply = await self._from(source, request, deadline, tried)
+            if reply is not None:
+                return _Served(source, replace(reply, served_by=reply.served_by or source.name, attempts=len(tried) + 1))
+            if tried[-1][1].next == "no":
+                break
+        raise _Failed(tried)
+
+    async def _from(self, source: Source, request: ModelRequest, deadline: float, tried: list[tuple[str, Fault]]) -> Reply | None:
+        """The reply of one source, or None with its faults in `tried`."""
+        retry, breaker, clock = self.office.settings.retry, self.office.breaker(source.name), self.office.clock
+        for attempt in range(max(1, retry.attempts)):
+            if not breaker.admits(clock.monotonic()):
+                tried.append((source.name, Fault("breaker_open", sent=False, next="elsewhere")))
+                return None
+            result = await self._attempt(source, request, min(deadline - clock.monotonic(), retry.attempt_s))
+            if isinstance(result, Reply):
+                breaker.succeeded()
+                return result
+            tried.append((source.name, result))
+            if result.next != "again":
+                breaker.succeeded()
+                return None
+            breaker.failed(clock.monotonic())
+            wait = max(result.wait_s, min(retry.longest_wait_s, retry.first_wait_s * 2**attempt) * (0.5 + self.office.jitter() / 2))
+            if attempt + 1 >= retry.attempts or clock.monotonic() + wait >= deadline:
+                return None
+            await self.office.sleep(wait)
+        return None
+
+    async def _attempt(self, source: Source, request: ModelRequest, left_s: float) -> Reply | Fault:
+        """One attempt; what runs in this process has no limit but the run's. Raises what the source does not classify."""
+        limit = asyncio.timeout(max(0.0, left_s) if source.metered else None)
+        seated = False
+        try:
+            async with limit, self.office.seats(source.name):
+                seated = True
+                return await source.ask(request, self.office.wire)
+        except TimeoutError as error:
+            if limit.expired():
+                return Fault("timeout", sent=seated, next="again", message="no answer in time")
+            return self._judged(source, error)
+        except Exception as error:
+            return self._judged(source, error)
+        except BaseException:
+            self.office.breaker(source.name).cut()
+            raise
+
+    def _judged(self, source: Source, error: Exception) -> Fault:
+        fault = source.classify(error)
+        if fault is None:
+            self.office.breaker(source.name).cut()
+            raise error
+        return fault
+
+
+def _check(cache: str, **named: str | None) -> None:
+    """A caller of `chat()` without the adapter is held to the same: nothing blank, a cache mode there is."""
+    blank = next((name for name, value in named.items() if value is not None and is_blank(value)), None)
+    if blank is not None:
+        raise ModelCallFailed("binding_rejected", sent=False, key=PREFIX + blank, message=f"{blank} is blank")
+    if cache not in CACHE_MODES:
+        message = f"cache is one of {', '.join(CACHE_MODES)}, not {cache!r}"
+        raise ModelCallFailed("binding_rejected", sent=False, key=f"{PREFIX}cache", message=message)

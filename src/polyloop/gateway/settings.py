@@ -1,0 +1,113 @@
+"""`gateway.toml`: per source what it can do, what it costs and what stands in for it; retry, breaker and caps for all."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from decimal import ROUND_CEILING, Decimal
+from typing import Final
+
+import msgspec
+from msgspec import Struct, field
+
+from polyloop.contract.problem import problem
+from polyloop.contract.spend import micro
+
+#: Tokens a reply is taken to have at most where the request sets no limit: only for what is reserved before the call.
+OUTPUT_TOKENS: Final = 4096
+#: Names providers use for a limit of the reply's tokens.
+LIMITS: Final = ("max_tokens", "max_completion_tokens", "max_output_tokens")
+
+
+class Price(Struct, frozen=True, forbid_unknown_fields=True):
+    """Credits: `input` and `output` per million tokens, `call` per call. Whole numbers or decimal text, at most six decimals."""
+
+    input: int | str = 0
+    output: int | str = 0
+    call: int | str = 0
+
+    def __post_init__(self) -> None:
+        for amount in (self.input, self.output, self.call):
+            micro(amount)
+
+    def micro(self, said: int, made: int) -> int:
+        """Micro-credits for so many tokens, rounded up. A price per million is as many micro-credits per token."""
+        exact = Decimal(self.input) * said + Decimal(self.output) * made
+        return micro(self.call) + int(exact.to_integral_value(ROUND_CEILING))
+
+
+class SourceSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """One source. No price = not known, never free. `key_env` names the environment variable with its key; `then` = stand-ins in order."""
+
+    tools: bool = True
+    vision: bool = False
+    concurrency: int = 64
+    price: Price | None = None
+    output_tokens: int = OUTPUT_TOKENS
+    key_env: str = ""
+    then: tuple[str, ...] = ()
+
+
+class Retry(Struct, frozen=True, forbid_unknown_fields=True):
+    """`attempts` per source; a wait doubles from `first_wait_s`; the whole call ends by `deadline_s`, one attempt by `attempt_s`."""
+
+    attempts: int = 3
+    first_wait_s: float = 0.5
+    longest_wait_s: float = 20.0
+    attempt_s: float = 300.0
+    deadline_s: float = 600.0
+
+
+class Breaking(Struct, frozen=True, forbid_unknown_fields=True):
+    """A source that failed so many times in a row is left alone for `open_s`, then one call tries it."""
+
+    failures: int = 5
+    open_s: float = 30.0
+
+
+class Caps(Struct, frozen=True, forbid_unknown_fields=True):
+    """Credits a tenant, or one session, may ever use; None = no cap. `tenants` are exceptions by name."""
+
+    tenant: int | str | None = None
+    session: int | str | None = None
+    tenants: dict[str, int | str] = field(default_factory=dict[str, int | str])
+
+    def __post_init__(self) -> None:
+        for amount in (self.tenant, self.session, *self.tenants.values()):
+            if amount is not None:
+                micro(amount)
+
+    def of(self, tenant: str, session: str) -> tuple[tuple[str, int], ...]:
+        """The caps that hold, as (session or "" = the whole tenant, micro-credits)."""
+        whole = self.tenants.get(tenant, self.tenant)
+        each = self.session if session else None
+        return tuple((name, micro(amount)) for name, amount in (("", whole), (session, each)) if amount is not None)
+
+
+class Settings(Struct, frozen=True, forbid_unknown_fields=True):
+    """The file. A source that is not named in it has the defaults."""
+
+    sources: dict[str, SourceSettings] = field(default_factory=dict[str, SourceSettings])
+    retry: Retry = Retry()
+    breaker: Breaking = Breaking()
+    caps: Caps = field(default_factory=Caps)
+
+    def of(self, name: str) -> SourceSettings:
+        return self.sources.get(name, _PLAIN)
+
+
+_PLAIN: Final = SourceSettings()
+
+
+def parse(name: str, data: bytes) -> Settings:
+    """Raises ProblemError(validation) naming the file: not TOML, an unknown field, an amount that is none."""
+    try:
+        return msgspec.convert(tomllib.loads(data.decode()), Settings)
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
+        raise problem("validation", f"{name}: {error}", operation="gateway", stage="arguments") from error
+
+
+def output_limit(params: Mapping[str, object], settings: SourceSettings) -> int:
+    """Tokens to reserve for the reply."""
+    said = [v for k in LIMITS if isinstance(v := params.get(k), int) and not isinstance(v, bool) and v > 0]
+    return max(said, default=settings.output_tokens)
