@@ -9,6 +9,7 @@ their resolutions, counters and guards, budgets, and for every end reason what m
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -78,6 +79,7 @@ class Grammar:
         self.keys: set[str] = set()
         self.cancelled = False
         self.must_end: tuple[str, str] | None = None
+        self.failures: Counter[str] = Counter()  # wrong arguments, by tool
         self.suspect = False  # a lost frame may have held an action of this iteration
         self.last: tuple[str, Body] = ("", {})
         self.ended = False
@@ -143,6 +145,8 @@ class Grammar:
         need(self.budget["max_tool_calls_per_iteration"] in (0, *range(body["call"] + 1, 99)), "too many calls")
         need(body["key"] not in self.keys, "a key used twice")
         tool = self.tools[body["tool"]]
+        limit = tool.get("max_argument_failures", 0)
+        need(not 0 < limit <= self.failures[body["tool"]], "an intent of a withdrawn tool")
         need((tool["effect"], tool["replay"]) == (body["effect"], body["replay"]), "an intent that differs from the snapshot")
         self.keys.add(body["key"])
         self.calls[body["call"]] = call = Call(s.seq, body)
@@ -185,6 +189,7 @@ class Grammar:
         need({**ZERO, **body["counters"]} == self.counters, f"counters {body['counters']} are not {self.counters}")
         if rejection is not None:
             need(body["tier"] == TIERS.get(rejection["code"], "A"), f"tier {body['tier']} for {rejection['code']}")
+            self.failures[body.get("tool", "")] += rejection["code"].startswith("args_")
         elif call is not None:
             need(body["tier"] == {"DONE": "E", "UNAVAILABLE": "F", "NOT_DONE": "G"}[call.completion], f"tier {body['tier']} for {call.completion}")
         self.stepped.add(index)
@@ -295,8 +300,9 @@ class Grammar:
         need(not self.cancelled or reason == "cancelled", "a cancel was overlooked")
 
     def _unresolved(self, detail: str) -> bool:
+        limit = self.budget["max_recoveries"]
         if detail == "model_intent":
-            return self.ask is not None and self.ask_recoveries >= self.budget["max_recoveries"]
+            return self.ask is not None and 0 < limit <= self.ask_recoveries
         if detail == "never":
             return any(c.intent["replay"] == "never" and c.state == "open" for c in self.calls.values())
-        return any(c.state == "open" and c.recoveries >= self.budget["max_recoveries"] for c in self.calls.values())
+        return any(c.state == "open" and 0 < limit <= c.recoveries for c in self.calls.values())

@@ -14,6 +14,7 @@ from polyloop.kernel.records import ToolCall
 from polyloop.kernel.seams import Decided, Interpreter, ModelCallFailed, ModelRequest, Reply, Stream, Tools
 
 from .loop import Life
+from .service import stubborn
 
 if TYPE_CHECKING:
     from .world import World
@@ -117,7 +118,7 @@ class SimModel:
         else:
             slow = 30.0 if world.chance("model slow") else 1.0
             world.loop.later(world.delay(slow), _wake, answer)
-        await answer
+        await (stubborn(answer) if world.chance("model ignores cancel") else answer)
         world.crash_maybe(self.life, "crash before a model's reply")
         if world.chance("model fails"):
             raise ModelCallFailed("overloaded")

@@ -36,10 +36,10 @@ def _tool(name: str, effect: Any, replay: Any, **more: Any) -> ToolSpec:
 TOOLS: dict[str, ToolSpec] = {
     t.name: t
     for t in (
-        _tool("look", "read", "rerun", max_argument_failures=3),
+        _tool("look", "read", "rerun", max_argument_failures=2),
         _tool("peek", "read", "rerun", timeout_s=6),
         _tool("put", "write", "rerun"),  # the service honours the key
-        _tool("save", "write", "probe", timeout_s=9),
+        _tool("save", "write", "probe", timeout_s=9, max_argument_failures=1),
         _tool("send", "write", "report_unknown"),
         _tool("mail", "write", "ask"),
         _tool("burn", "write", "never"),
@@ -203,15 +203,11 @@ class SimTools:
         world.judge.dispatched(self.life, action)
         request = self.service.send(self.life, action)
         world.crash_maybe(self.life, "crash at a dispatch")
-        if request.fate != "ignores cancel":
-            outcome = await request.answer
-            world.judge.heard(self.life, action)
-            return outcome
-        while True:
-            try:
-                return cast("Outcome | Deferred", await asyncio.shield(request.answer))
-            except asyncio.CancelledError:
-                await asyncio.sleep(5.0)
+        if request.fate == "ignores cancel":
+            return await stubborn(request.answer)
+        outcome = await request.answer
+        world.judge.heard(self.life, action)
+        return outcome
 
     async def settle(self, action: Action, token: str | None, fence: bool = False) -> Settled:  # noqa: FBT001, FBT002  # the seam's signature
         world = self.service.world
@@ -222,7 +218,16 @@ class SimTools:
             world.when_calm(lambda: self.service.settle(action, fence=fence, answer=answer))
         else:
             world.loop.later(world.delay(0.3), lambda: self.service.settle(action, fence=fence, answer=answer))
-        return await answer
+        return await (stubborn(answer) if world.chance("settle ignores cancel") else answer)
+
+
+async def stubborn(answer: asyncio.Future[Any]) -> Any:
+    """Wait for it, whoever asks to stop."""
+    while True:
+        try:
+            return await asyncio.shield(answer)
+        except asyncio.CancelledError:
+            await asyncio.sleep(5.0)
 
 
 #: What a person says to a wait, and what only one says who is confused.
@@ -257,8 +262,13 @@ class People:
             if world.chance("decided twice"):
                 world.loop.later(wait_s + world.delay(3), self.decide, stream, token, awaited, "again")
 
-    def at_release(self, stream: Stream) -> None:
-        """The run is just being let go."""
+    def at_the_moment(self, verb: str, stream: Stream) -> None:
+        """A batch is just being committed, or the run let go."""
+        if verb == "append":
+            for kind in ("cancel", "suspend"):
+                if self.world.chance(f"{kind} in the moment of a commit"):
+                    self.stop(stream, kind)
+            return
         token, awaited = self.open.get(stream, ("", ""))
         if awaited in SAYS and token not in self.answered and self.world.chance("decided in the moment of release"):
             self.decide(stream, token, awaited)
@@ -267,6 +277,11 @@ class People:
         stream, token = Stream(action.scope, action.run_id), f"t:{action.key}"
         said = Signal(0, "resolve", 0, "service", token, "finished") if self.world.coin() else Signal(0, "poll", 0, "service")
         self.world.loop.later(when - self.world.loop.time() + 0.01, self.world.store.signal, stream, said)
+
+    def stop(self, stream: Stream, kind: Any) -> None:
+        self.world.store.signal(stream, Signal(0, kind, 0, "person"))
+        if kind == "cancel":
+            self.world.judge.docket(stream).cancelled_at = self.world.loop.time()
 
     def decide(self, stream: Stream, token: str, awaited: str, again: str = "") -> None:
         words = SAYS.get(awaited) or self._found(stream, token)

@@ -201,8 +201,8 @@ class SimStore:
         self.ops.pop(op)
         if op.lost:
             return
-        if op.verb == "release":
-            self.world.people.at_release(op.args[0])
+        if op.verb in ("append", "release"):
+            self.world.people.at_the_moment(op.verb, op.args[0])
         answer, error = None, self._fault(op)
         if error is None or (isinstance(error, StoreUnknown) and self.world.chance("unknown, and it is in")):
             try:

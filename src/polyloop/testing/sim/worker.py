@@ -49,12 +49,13 @@ class Worker:
 
     def __init__(self, world: World, no: int) -> None:
         self.world, self.no, self.boots = world, no, 0
-        self.machine = f"h{no % 2}"
+        self.machine, self.abandoning = f"h{no % 2}", 0
         self.life = Life("", 0)
 
     def boot(self) -> None:
         world = self.world
         self.boots += 1
+        self.abandoning = 0
         self.life = life = Life(f"w{self.no}.{self.boots}", self.no * 1000 + self.boots)
         world.lives[life.pid] = life
         world.note("boot", life.name)
@@ -162,7 +163,7 @@ class Worker:
         world.note("visited", life.name, case.stream.scope, type(outcome).__name__, "" if isinstance(outcome, RunResult) else outcome)
         world.judge.visited(case.stream, outcome, drifted=drifted, allowed=REFUSALS)
         failed = isinstance(outcome, StoreError) or (isinstance(outcome, RunResult) and not outcome.persisted) or faults != self._faults()
-        if not failed and epoch != shelf.epoch:
+        if not failed and epoch != shelf.epoch and not self.abandoning:
             world.judge.left(life, case.stream)
 
     def _faults(self) -> int:
@@ -173,7 +174,9 @@ class Worker:
         self.world.loop.spawn(self.life, self._abandon(self.life, case))
 
     async def _abandon(self, life: Life, case: Case) -> None:
+        self.abandoning += 1
         outcome = (await asyncio.gather(run.abandon(case.stream, self._seams(life, case), spare, "person"), return_exceptions=True))[0]
+        self.abandoning -= 1
         self.world.note("abandoned", life.name, case.stream.scope, outcome)
         self.world.judge.visited(case.stream, outcome, drifted=False, allowed=REFUSALS)
 

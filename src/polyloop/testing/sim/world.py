@@ -19,7 +19,7 @@ from msgspec import Struct
 from polyloop.kernel.driver import Driver
 from polyloop.kernel.machine import State
 from polyloop.kernel.objects import Agent, Budget, Request, Segment
-from polyloop.kernel.seams import Signal, Stream
+from polyloop.kernel.seams import Stream
 
 from .judge import Judge
 from .loop import Life, SimLoop
@@ -46,11 +46,12 @@ RATES: dict[str, float] = {
     "tool refused": 0.04, "tool raises before": 0.016, "tool raises after commit": 0.016, "tool reply lost": 0.03, "tool request lost": 0.03,
     "tool hangs before": 0.02, "tool hangs after commit": 0.02, "tool ignores cancel": 0.025, "tool bails out": 0.025, "tool slow": 0.05,
     "tool signal unavailable": 0.02, "settle raises": 0.11, "settle cannot tell": 0.12, "settle hangs": 0.12,
+    "settle ignores cancel": 0.12, "model ignores cancel": 0.02,
     "model not reached": 0.01, "model hangs": 0.02, "model slow": 0.05, "model fails": 0.012, "model raises": 0.011,
     "decided before the deferral is logged": 0.16, "decided in the moment of release": 0.3, "decided after the deadline": 0.35,
     "decided twice": 0.3, "nobody decides": 0.25, "says what makes no sense": 0.15, "drift accepted": 0.02, "drifted resume": 0.03,
     "pointless visit": 0.02, "visit cancelled": 0.05, "visit cancelled twice": 0.4, "sink raises": 0.2, "sink hangs": 0.1,
-    "sink listens": 0.1,
+    "sink listens": 0.1, "cancel in the moment of a commit": 0.005, "suspend in the moment of a commit": 0.005,
 }  # fmt: skip
 #: Chance that a world has it, once or twice, at a random moment.
 EVENTS: dict[str, float] = {
@@ -175,7 +176,7 @@ class World:
     def note(self, what: str, *about: Any) -> None:
         """An event. The number of the last one is what a failure names."""
         self.events += 1
-        if self.trace is not None:
+        if self.trace is not None and (not self.until or self.events <= self.until):
             self.trace.append(f"{self.events:5} {self.loop.time():9.3f} {what:9} {' '.join(map(str, about))}")
         if self.events == self.until:
             self.loop.stopped = True
@@ -239,9 +240,7 @@ class World:
         elif name in ("cancel", "cancel again", "suspend"):
             stream = self.pick(self.streams)
             if stream in self.store.shelves:
-                self.store.signal(stream, Signal(0, "suspend" if name == "suspend" else "cancel", 0, "person"))
-                if name != "suspend":
-                    self.judge.docket(stream).cancelled_at = self.loop.time()
+                self.people.stop(stream, name.removesuffix(" again"))
 
     def _mend(self, what: str) -> None:
         setattr(self, what, False)
