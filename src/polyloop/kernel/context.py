@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import TypeVar, cast, overload
+from typing import TypeVar, overload
 
 from . import records as r
 from .cap import capped, cut
@@ -120,7 +120,7 @@ def tools_text(specs: Iterable[ToolSpec]) -> str:
 
 
 def notice_text(s: State) -> str:
-    c, budget = s.counters, cast(r.RunStarted, s.start).budget
+    c, budget = s.counters, s.budget
     return f"Steps used: {c.valid_steps} of {budget.max_valid_steps}. Replies used: {c.iterations} of {budget.max_iterations}."
 
 

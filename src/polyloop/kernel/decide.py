@@ -13,7 +13,6 @@ from msgspec import Struct
 
 from . import records as r
 from .machine import Ask, Call, End, State
-from .objects import Budget
 from .seams import Act, Reject
 
 
@@ -107,13 +106,9 @@ def decide(s: State, now: int) -> Command | None:
     return Finish(end) if end else AskModel()
 
 
-def _budget(s: State) -> Budget:
-    return cast(r.RunStarted, s.start).budget
-
-
 def deadline_ms(s: State) -> int:
     """Epoch ms at which the wall clock budget ends, 0 = never."""
-    wall = _budget(s).wall_clock_s
+    wall = s.budget.wall_clock_s
     return s.started_at + round(wall * 1000) if wall else 0
 
 
@@ -121,7 +116,7 @@ def overdue(s: State, now: int) -> str:
     """Which time budget is used up, "" = none."""
     if 0 < deadline_ms(s) <= now:
         return "wall_clock"
-    working = _budget(s).working_time_s
+    working = s.budget.working_time_s
     return "working_time" if 0 < working * 1000 <= s.working_ms else ""
 
 
@@ -129,7 +124,7 @@ def _stop(s: State, now: int) -> End | None:
     """Cancel, then the budgets, in the order people would name them."""
     if s.cancel is not None:
         return End("cancelled", s.cancel.reason)
-    budget, counters = _budget(s), s.counters
+    budget, counters = s.budget, s.counters
     if counters.valid_steps >= budget.max_valid_steps:
         return End("budget_exhausted", "valid_steps")
     if counters.iterations >= budget.max_iterations:
@@ -151,7 +146,7 @@ def _ask_command(s: State, now: int) -> Command:
 
 
 def _exhausted(s: State, recoveries: int) -> bool:
-    return 0 < _budget(s).max_recoveries <= recoveries
+    return 0 < s.budget.max_recoveries <= recoveries
 
 
 def _call_command(s: State, now: int) -> Command:
@@ -214,7 +209,7 @@ def withdrawn(s: State, decision: Act | Reject) -> bool:
 
 
 def _skip(s: State, index: int, now: int) -> str:
-    budget = _budget(s)
+    budget = s.budget
     running = sum(1 for c in s.calls if c.stage in ("open", "settled"))
     if s.cancel is not None:
         return "the run is cancelled"
@@ -229,7 +224,7 @@ def _skip(s: State, index: int, now: int) -> str:
 
 def _reads_from(s: State, first: int) -> tuple[int, ...]:
     """The run of reads starting at `first` that may overlap; empty when `first` is no read."""
-    budget, out = _budget(s), list[int]()
+    budget, out = s.budget, list[int]()
     room = budget.max_valid_steps - s.counters.valid_steps
     limit = budget.max_tool_calls_per_iteration or len(s.decisions or ())
     for index in range(first, len(s.decisions or ())):

@@ -142,9 +142,8 @@ class Driver:
         """Read new signals: cancel, suspend, resolutions of what the run waits for."""
         for signal in await self.seams.log.signals(self.stream, self.signal_seen):
             self.signal_seen = max(self.signal_seen, signal.no)
-            if signal.kind == "cancel" and not (self.cancel or self.state.cancel):
-                self.cancel = r.CancelRequested(signal.by, str(signal.body or ""))
-                self.flight.want("cancel")
+            if signal.kind == "cancel":
+                self._called_off(signal.by, str(signal.body or ""))
             elif signal.kind == "suspend" and signal.no > self.since:
                 self.suspend()
             elif signal.kind == "resolve" and signal.no > self.state.spent.get(signal.token, 0):
@@ -179,14 +178,14 @@ class Driver:
         self._done = asyncio.get_running_loop().create_future()
         self._go(self._loop())
         try:
-            await unbroken(self._done, self._cancel_natively)
+            await unbroken(self._done, lambda: self._called_off("caller", "the calling task was cancelled"))
         finally:
             self.on_done()
             await unbroken(self.events.close())
 
-    def _cancel_natively(self) -> None:
+    def _called_off(self, by: str, reason: str) -> None:
         if not (self.cancel or self.state.cancel):
-            self.cancel = r.CancelRequested("caller", "the calling task was cancelled")
+            self.cancel = r.CancelRequested(by, reason)
             self.flight.want("cancel")
 
     def _go(self, work: Awaitable[None]) -> None:
@@ -235,7 +234,9 @@ class Driver:
             if command is None or (isinstance(command, d.Wait) and await self._rest(command)):
                 return
             if not isinstance(command, d.Wait):
-                await self._perform(command)
+                work = perform.PERFORM[type(command)](self, command)
+                if work is not None:
+                    await work
 
     def take_up_cancel(self) -> None:
         """Write down that the run is to end; what is begun from then on is not cut short by it."""
@@ -243,16 +244,16 @@ class Driver:
             self.emit(self.cancel)
             self.flight.heeded()
 
-    async def _perform(self, command: d.Command) -> None:
-        work = perform.PERFORM[type(command)](self, command)
-        if work is not None:
-            await work
+    @property
+    def halting(self) -> bool:
+        """Suspended, or to be cancelled and not yet so in the log: nothing is sent any more."""
+        return self.suspended or (self.cancel is not None and self.state.cancel is None)
 
     async def _rest(self, command: d.Wait) -> bool:
         """True when the run may be left waiting."""
         call = cast(Call, self.state.call(command.call))
         await self.flush()
-        if self.resolved(call) or self.suspended or (self.cancel and not self.state.cancel):
+        if self.resolved(call) or self.halting:
             return self.suspended
         if await self._polled(call) or self.state.cancel is not None:
             return False

@@ -17,9 +17,10 @@ from msgspec.structs import replace
 
 from . import records as r
 from .history import History, HistoryItem, told
-from .objects import Counters, Json, ToolSnapshot
+from .objects import Budget, Counters, Json, ToolSnapshot
 from .records import Record, Text, canonical, sha256
 from .seams import Decided
+from .snapshot import accept
 
 #: Characters of a rejected reply that stay in the history: a broken reply must not poison the context.
 REJECTED_REPLY_CHARS: Final = 2000
@@ -127,24 +128,20 @@ class State(Struct, frozen=True):
     ended: r.RunEnded | None = None
 
     def call(self, index: int) -> Call | None:
-        for c in self.calls:
-            if c.index == index:
-                return c
-        return None
+        return next((c for c in self.calls if c.index == index), None)
 
     def tool(self, name: str) -> ToolSnapshot | None:
-        for t in self.start.tools if self.start else ():
-            if t.name == name:
-                return t
-        return None
+        return next((t for t in self.start.tools if t.name == name), None) if self.start else None
 
     @property
     def waiting(self) -> Call | None:
         """The call a waiting run waits for."""
-        for c in self.calls:
-            if c.stage == "waiting":
-                return c
-        return None
+        return next((c for c in self.calls if c.stage == "waiting"), None)
+
+    @property
+    def budget(self) -> Budget:
+        """Of a run that has started."""
+        return cast(r.RunStarted, self.start).budget
 
 
 def fold(state: State, seq: int, at: int, record: Record) -> State:
@@ -214,9 +211,10 @@ def _action_deferred(s: State, at: int, rec: r.ActionDeferred) -> State:
 
 def _action_resolved(s: State, at: int, rec: r.ActionResolved) -> State:
     call = _moving(s, rec.of, "action_resolved")
-    _need(call.deferred and call.deferred.token == rec.token, s, "action_resolved with a foreign token")
+    deferred = cast(r.ActionDeferred, call.deferred)
+    _need(deferred.token == rec.token, s, "action_resolved with a foreign token")
     s = replace(s, spent={**s.spent, rec.token: rec.signal})
-    retry = rec.decision == "approved" and call.deferred.awaited == "settle" if call.deferred else False
+    retry = rec.decision == "approved" and deferred.awaited == "settle"
     return _put(s, replace(call, stage=RESOLVED_STAGE[rec.decision], resolved=rec, orphan=s.suspect, attempt=call.attempt + retry))
 
 
@@ -277,7 +275,7 @@ def _end_of(s: State, rec: r.Step, call: Call | None) -> End | None:
 def _close(s: State, last: r.Step) -> State:
     """The iteration is over: its messages join the history, its guards are read."""
     s = _extend(s)
-    budget, counters = cast(r.RunStarted, s.start).budget, s.counters
+    budget, counters = s.budget, s.counters
     end = s.end
     if end is None and 0 < budget.max_identical_rejections <= counters.identical_streak:
         end = End("stalled", "identical_rejections")
@@ -327,8 +325,6 @@ def _tail_repaired(s: State, at: int, rec: r.TailRepaired) -> State:
 
 
 def _drift_accepted(s: State, at: int, rec: r.DriftAccepted) -> State:
-    from .snapshot import accept  # the snapshot knows records; fold is the only user of accept
-
     try:
         return replace(s, start=accept(cast(r.RunStarted, s.start), rec.fields))
     except (KeyError, ValueError) as wrong:

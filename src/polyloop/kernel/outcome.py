@@ -50,13 +50,13 @@ def stopping(run: Driver) -> bool:
 
 
 def deadlines(run: Driver, timeout_s: float = 0) -> tuple[tuple[float, str], ...]:
-    s, start = run.state, cast(r.RunStarted, run.state.start)
+    s, budget = run.state, run.state.budget
     out: list[tuple[float, str]] = []
-    if start.budget.wall_clock_s:
+    if budget.wall_clock_s:
         out.append(((d.deadline_ms(s) - run.seams.clock.now_ms()) / 1000 + 0.002, "deadline"))
-    if start.budget.working_time_s:
+    if budget.working_time_s:
         worked_ms = s.working_ms + sum(run.marks.values())
-        out.append((start.budget.working_time_s - worked_ms / 1000 + 0.002, "deadline"))
+        out.append((budget.working_time_s - worked_ms / 1000 + 0.002, "deadline"))
     if timeout_s:
         out.append((timeout_s, "timeout"))
     return tuple(out)

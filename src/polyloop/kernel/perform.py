@@ -40,7 +40,7 @@ async def call_model(run: Driver, command: d.CallModel) -> None:
     s, clock = run.state, run.seams.clock
     ask, start = s.ask, cast(r.RunStarted, s.start)
     assert ask is not None
-    if run.suspended or (run.cancel and not s.cancel):
+    if run.halting:
         return
     began = clock.monotonic()
     specs = run.seams.tools.specs
@@ -103,7 +103,7 @@ def kept_args(run: Driver, act: Act) -> tuple[Json, Text]:
 
 async def execute(run: Driver, command: d.Execute) -> None:
     await run.flush()
-    if run.suspended or (run.cancel and not run.state.cancel):
+    if run.halting:
         return
     run.flying, run.flown_at = command.calls, run.seams.clock.monotonic()
     calls = [cast(Call, run.state.call(i)) for i in command.calls]

@@ -37,7 +37,9 @@ async def recover_call(run: Driver, call: Call) -> None:
     """By its policy; once the run is stopping nobody waits and nothing is dispatched, but a service can still be asked."""
     policy = cast(r.ActionIntent, call.intent).replay
     chosen = policy if policy == "probe" or not stopping(run) else "report_unknown"
-    await RECOVER[chosen](run, call, r.Replay(call.intent_seq, policy, "report_unknown", call.recoveries + 1))
+    handled = RECOVER[chosen](run, call, r.Replay(call.intent_seq, policy, "report_unknown", call.recoveries + 1))
+    if handled is not None:
+        await handled
 
 
 async def cut_short(run: Driver, why: str, *, leaked: bool = False) -> None:
@@ -80,33 +82,33 @@ async def inquire(run: Driver, call: Call, token: str | None, *, fence: bool) ->
     return settled
 
 
-async def rerun(run: Driver, call: Call, replay: r.Replay) -> None:
-    run.emit(decided(replay, "rerun"))
+def rerun(run: Driver, call: Call, replay: r.Replay) -> None:
+    run.emit(replace(replay, decision="rerun"))
 
 
-async def report_unknown(run: Driver, call: Call, replay: r.Replay) -> None:
+def report_unknown(run: Driver, call: Call, replay: r.Replay) -> None:
     run.emit(replay)
     run.emit(unknown(call, "The process stopped while this action was running."))
 
 
-async def ask_person(run: Driver, call: Call, replay: r.Replay) -> None:
-    run.emit(decided(replay, "ask"))
+def ask_person(run: Driver, call: Call, replay: r.Replay) -> None:
+    run.emit(replace(replay, decision="ask"))
     run.emit(r.ActionDeferred(call.index, f"settle:{call.intent_seq}", "settle", dispatched=True))
 
 
-async def never(run: Driver, call: Call, replay: r.Replay) -> None:
-    run.emit(decided(replay, "never"))
+def never(run: Driver, call: Call, replay: r.Replay) -> None:
+    run.emit(replace(replay, decision="never"))
     error: Json = {"of": call.intent_seq, "tool": cast(r.ActionIntent, call.intent).tool}
     end(run, d.Finish(End("unresolved_action", "never", error=error)))
 
 
 async def probe(run: Driver, call: Call, replay: r.Replay) -> None:
     """Ask the service by key. Proved not started, and fenced: executed once more, as a new attempt (the seed's `retryable`)."""
-    run.emit(decided(replay, "probe"))
+    run.emit(replace(replay, decision="probe"))
     await run.flush()
     settled = await inquire(run, call, None, fence=True)
     if isinstance(settled, NotStarted) and not stopping(run):
-        run.emit(decided(replay, "execute"))
+        run.emit(replace(replay, decision="execute"))
     elif isinstance(settled, Pending):
         run.emit(r.ActionDeferred(call.index, settled.token, settled.awaited, settled.until, dispatched=True))
     else:
@@ -183,11 +185,7 @@ def reason(run: Driver, resolved: r.ActionResolved) -> tuple[r.Part, ...]:
     return () if resolved.evidence is None else (r.Part(text=run.hold(canonical(resolved.evidence).decode())),)
 
 
-def decided(replay: r.Replay, decision: str) -> r.Replay:
-    return replace(replay, decision=decision)
-
-
-RECOVER: Final[Mapping[str, Callable[[Driver, Call, r.Replay], Awaitable[None]]]] = {
+RECOVER: Final[Mapping[str, Callable[[Driver, Call, r.Replay], Awaitable[None] | None]]] = {
     "rerun": rerun,
     "probe": probe,
     "report_unknown": report_unknown,

@@ -62,23 +62,10 @@ def is_name(run_id: str) -> bool:
 
 
 def tool_snapshot(t: ToolSpec) -> ToolSnapshot:
-    return ToolSnapshot(
-        name=t.name,
-        description=sha256(text_bytes(t.description))[:32],
-        schema=sha256(canonical(t.schema))[:32],
-        effect=t.effect,
-        replay=t.replay,
-        kind=t.kind,
-        completes=t.completes,
-        timeout_s=t.timeout_s,
-        result_limit=t.result_limit,
-        pollable=t.pollable,
-        max_argument_failures=t.max_argument_failures,
-        defers=t.defers,
-        retry=t.retry,
-        interruptible=t.interruptible,
-        ref=t.ref,
-    )
+    """The same fields; of the two that are long, their digests."""
+    fields: dict[str, Any] = {name: getattr(t, name) for name in ToolSnapshot.__struct_fields__}
+    fields |= {"description": sha256(text_bytes(t.description))[:32], "schema": sha256(canonical(t.schema))[:32]}
+    return ToolSnapshot(**fields)
 
 
 def _segment(s: Segment, hold: Callable[[str], Text]) -> r.SegmentRecord:
@@ -136,7 +123,7 @@ def request_of(run_id: str, scope: str, start: RunStarted, look: Callable[[Text]
         run_id=run_id,
         agent=Agent(definition.id, definition.version, definition.interpreter),
         budget=start.budget,
-        segments=tuple(Segment(s.name, s.role, "".join(look(p.text) for p in s.parts), cast("Json", s.slot)) for s in start.segments),  # type: ignore[arg-type]  # a slot read back is one that was checked
+        segments=tuple(Segment(s.name, s.role, "".join(look(p.text) for p in s.parts), cast(Any, s.slot)) for s in start.segments),
         binding=start.binding,
         params=start.params,
         assembly=start.assembly,

@@ -116,11 +116,10 @@ def account(s: State, rejection: Rejection | None, *, valid: bool) -> Counters:
 
 
 def _warned(s: State, rejection: Rejection, counters: Counters) -> Rejection:
-    start = cast(r.RunStarted, s.start)
-    limit = start.budget.max_identical_rejections
+    limit = s.budget.max_identical_rejections
     if not rejection.signature or limit <= 1 or counters.identical_streak != limit - 1:
         return rejection
-    names = ", ".join(t.name for t in start.tools)
+    names = ", ".join(t.name for t in cast(r.RunStarted, s.start).tools)
     return replace(rejection, message=f"{rejection.message} This is the same mistake again; once more ends the run. Tools: {names}.")
 
 

@@ -39,13 +39,14 @@ def verify(sealed: Sequence[Sealed], blobs: Mapping[str, bytes], head: str = "")
     prev, erased, state, problem = r.ZERO_HASH, 0, State(), None
     legal = all(s.body is not None for s in sealed)
     for i, s in enumerate(sealed):
-        problem = _chained(s, i, prev) or _stored(s)
+        problem = _chained(s, i, prev)
         if problem is None and s.body is not None:
-            record = r.decode(s.kind, s.body)
-            problem, missing = _blobs(s, record, blobs)
-            erased += missing
-            if problem is None and legal:
-                state, problem = _legal(state, s, record)
+            record, problem = _decoded(s, s.body)
+            if record is not None:
+                problem, missing = _blobs(s, record, blobs)
+                erased += missing
+                if problem is None and legal:
+                    state, problem = _legal(state, s, record)
         erased += s.body is None
         if problem is not None:
             break
@@ -66,16 +67,13 @@ def _chained(s: Sealed, seq: int, prev: str) -> Finding | None:
     return None
 
 
-def _stored(s: Sealed) -> Finding | None:
-    if s.body is None:
-        return None
+def _decoded(s: Sealed, body: bytes) -> tuple[Record | None, Finding | None]:
     try:
-        r.decode(s.kind, s.body)
+        return r.decode(s.kind, body), None
     except r.UnknownKind:
-        return Finding("unknown_kind", s.seq, f"{s.kind} belongs to a newer schema")
+        return None, Finding("unknown_kind", s.seq, f"{s.kind} belongs to a newer schema")
     except ValueError as error:
-        return Finding("body", s.seq, f"the body cannot be read: {error}")
-    return None
+        return None, Finding("body", s.seq, f"the body cannot be read: {error}")
 
 
 def _blobs(s: Sealed, record: Record, blobs: Mapping[str, bytes]) -> tuple[Finding | None, int]:
