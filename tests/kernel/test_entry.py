@@ -11,7 +11,7 @@ from polyloop.kernel.flight import unbroken
 from polyloop.kernel.history import carried, carried_text
 from polyloop.kernel.objects import Agent, Budget, Origin, Request, Segment
 from polyloop.kernel.run import RunExists, resume, start
-from polyloop.kernel.seams import CorruptStore, Damage, Taken
+from polyloop.kernel.seams import CorruptStore, Damage, StoreError, Taken
 from polyloop.kernel.snapshot import BadRequest, request_of, snapshot
 from polyloop.testing import MemoryStore, said
 from tests.kernel.desk import STREAM, Desk, act, go
@@ -85,6 +85,24 @@ def test_the_old_holders_processes_are_ended_before_anything_is_asked() -> None:
     desk.log.take = take
     go(resume(STREAM, desk.request, desk.seams("h1"), order.append, lambda _: None))
     assert order == [((17, 99),), "asked"]
+
+
+@pytest.mark.parametrize("enter", [resume, start])
+def test_a_run_whose_old_processes_do_not_end_is_held_on_to(enter) -> None:
+    """Let go, it would be taken next time by somebody who finds no processes to end."""
+    first = Desk([act("write"), DONE])
+    first.start()
+    desk = Hidden([act("write"), DONE], shelf=first.log.upto(4))
+    desk.hide(enter is start)
+
+    def kill(groups: object) -> None:
+        raise StoreError("they do not end")
+
+    with pytest.raises(StoreError, match="do not end"):
+        go(enter(*[STREAM] * (enter is resume), desk.request, desk.seams("h1"), kill, lambda _: None))
+    assert desk.log.holder == "h1"
+    assert len(desk.log.records) == 4
+    assert desk.actions.asked == []
 
 
 def test_a_first_frame_that_was_torn_is_begun_anew() -> None:

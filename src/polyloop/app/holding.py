@@ -45,12 +45,14 @@ class Holding:
         self._log, self._groups = log, groups
         self._clock, self._lease_s = SystemClock(), lease_s()
         self.id = uuid7()
+        #: Groups of former holders that this process took over and has not yet seen gone.
+        self._owed: tuple[tuple[int, int], ...] = ()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
     def row(self) -> Holder:
         until = self._clock.now_ms() + round(self._lease_s * 1000)
-        return this_process(self.id, until, tuple(self._groups()))
+        return this_process(self.id, until, tuple(dict.fromkeys((*self._groups(), *self._owed))))
 
     async def begin(self) -> Holder:
         """Write the row and keep it alive until `end`."""
@@ -63,6 +65,12 @@ class Holding:
     async def tell(self) -> None:
         """Write the row now: the process groups have changed."""
         await self._log.heartbeat(self.row())
+
+    def end_groups(self, groups: Sequence[tuple[int, int]]) -> None:
+        """End the groups of a former holder, and any an earlier takeover could not end: until then they stand in the row. Raises StoreError."""
+        self._owed = tuple(dict.fromkeys((*self._owed, *groups)))
+        end_groups(self._owed)
+        self._owed = ()
 
     def _work(self) -> None:
         while not self._stop.wait(self._lease_s / 3):

@@ -35,7 +35,7 @@ from polyloop.toolbox.worker import WorkerPool
 
 from .audit_log import AuditLog, digests_of
 from .gateway import office
-from .holding import Holding, end_groups
+from .holding import Holding
 from .wiring import Wiring, logged_wiring
 
 #: Resolution of an `ask` by the word a person uses (interface.md, settle --as).
@@ -97,6 +97,7 @@ class Runs:
         self.clock = SystemClock()
         self._holder: k.Holder | None = None
         self._workers: WorkerPool | None = None
+        self._holding: Holding | None = None
         self._office: Office | None = None
         self._watcher = Watcher(log)
         self._driving: WeakSet[Driver] = WeakSet()
@@ -113,7 +114,7 @@ class Runs:
     @asynccontextmanager
     async def holding(self) -> AsyncGenerator[None]:
         """Be a holder: heartbeat, watcher, tool processes; all are gone afterwards."""
-        holding = Holding(self.log, lambda: self._workers.groups() if self._workers else ())
+        holding = self._holding = Holding(self.log, lambda: self._workers.groups() if self._workers else ())
         with typed("run"):
             self._holder = await holding.begin()
         # A new worker is in the holder row before it gets its first call: whoever takes over knows what to end.
@@ -124,7 +125,7 @@ class Runs:
             await self._workers.aclose()
             holding.end()
             closing, self._office = self._office, None
-            self._holder = self._workers = None
+            self._holder = self._workers = self._holding = None
             if closing is not None:
                 await closing.aclose()
 
@@ -152,6 +153,9 @@ class Runs:
             if wiring.library is not None:
                 wiring.library.close()
 
+    def _end_groups(self, groups: Sequence[tuple[int, int]]) -> None:
+        cast(Holding, self._holding).end_groups(groups)
+
     def _watch(self, driver: Driver) -> None:
         self._driving.add(driver)
         self._watcher.add(driver)
@@ -169,13 +173,13 @@ class Runs:
         check_scope(request.binding, self.scope)
         with typed("run"):
             async with self._seams(wiring, audit_to) as seams:
-                return await _told(seams, await kernel.start(replace(request, scope=self.scope), seams, end_groups, self._watch))
+                return await _told(seams, await kernel.start(replace(request, scope=self.scope), seams, self._end_groups, self._watch))
 
     async def resume(self, request: Request, wiring: Wiring, accept: Sequence[str] = (), audit_to: Path | None = None) -> RunResult:
         """Go on with a run under this request. Raises ProblemError (not_found, parameter_drift, owned_elsewhere, ...)."""
         with typed("resume"):
             async with self._seams(wiring, audit_to) as seams:
-                return await _told(seams, await kernel.resume(self.stream(request.run_id), request, seams, end_groups, self._watch, accept))
+                return await _told(seams, await kernel.resume(self.stream(request.run_id), request, seams, self._end_groups, self._watch, accept))
 
     async def request(self, run_id: str) -> Request:
         """The request a logged run was started with. Raises ProblemError(not_found)."""
@@ -205,21 +209,21 @@ class Runs:
             read = await self.read(run_id)
             wiring = logged_wiring(cast(r.RunStarted, r.decode("run_started", read.sealed[0].body or b"")))
         async with self._seams(wiring) as seams:
-            return await kernel.resume(self.stream(run_id), None, seams, end_groups, self._watch)
+            return await kernel.resume(self.stream(run_id), None, seams, self._end_groups, self._watch)
 
     async def abandon(self, run_id: str, by: str) -> RunResult:
         """Close an interrupted or waiting run without touching anything else. Raises ProblemError(owned_elsewhere) if it lives."""
         with typed("abandon"):
             wiring = logged_wiring(cast(r.RunStarted, await self._start_of(run_id)))
             async with self._seams(wiring) as seams:
-                return await kernel.abandon(self.stream(run_id), seams, end_groups, by)
+                return await kernel.abandon(self.stream(run_id), seams, self._end_groups, by)
 
     async def fork(self, run_id: str, at: int, new_id: str, wire: Callable[[Request], Wiring], budget: Budget | None = None) -> RunResult:
         """Start a new run from the history of another up to record `at`, which must stand between two iterations."""
         with typed("fork"):
             request = await self.fork_request(run_id, at, new_id, budget)
             async with self._seams(wire(request)) as seams:
-                return await kernel.start(request, seams, end_groups, self._watch)
+                return await kernel.start(request, seams, self._end_groups, self._watch)
 
     async def fork_request(self, run_id: str, at: int, new_id: str, budget: Budget | None) -> Request:
         read = await self.read(run_id)

@@ -18,7 +18,7 @@ from .flight import unbroken
 from .machine import State, fold, texts_of
 from .objects import Json, Request, RunResult
 from .records import BlobRef, Record, Sealed, bytes_text
-from .seams import Conflict, CorruptStore, Damage, Loaded, NewerSchema, StaleFence, StoreError, Stream, Taken
+from .seams import Conflict, CorruptStore, Damage, Loaded, NewerSchema, StaleFence, StoreError, Stream
 from .snapshot import BadRequest, acceptable, differences, is_name, snapshot
 
 T = TypeVar("T")
@@ -100,15 +100,15 @@ async def start(request: Request, seams: Seams, kill: Killer, watch: Callable[[D
         return await _enter(stream, request, seams, kill, watch, (), refusing=False)
     driver = Driver(stream, seams)
     started = snapshot(request, seams.tools.specs, driver.hold)
-    if await _held(driver, _begin_new(driver, started)):
+    if await _held(driver, _begin_new(driver, started, kill)):
         return await _drive(driver, watch)
     await unbroken(_release(driver))
     return await _enter(stream, request, seams, kill, watch, (), refusing=False)
 
 
-async def _begin_new(driver: Driver, started: r.RunStarted) -> bool:
+async def _begin_new(driver: Driver, started: r.RunStarted, kill: Killer) -> bool:
     """False when the run has been started before. A first frame that was lost, and never acknowledged, is begun anew."""
-    await _take(driver)
+    await _take(driver, kill)
     loaded = await driver.seams.log.load(driver.stream)
     if loaded.records:
         return False
@@ -121,10 +121,15 @@ async def _begin_new(driver: Driver, started: r.RunStarted) -> bool:
     return True
 
 
-async def _take(driver: Driver) -> Taken:
+async def _take(driver: Driver, kill: Killer) -> None:
+    """Own the run, and let nothing of its former holder live on. If something does, the run is held on to: its groups stand in our row."""
     taken = await driver.seams.log.take(driver.stream, driver.seams.holder)
     driver.fence, driver.since = taken.epoch, taken.signal_no
-    return taken
+    try:
+        kill(taken.kill)
+    except StoreError as alive:
+        driver.failure = alive
+        raise
 
 
 async def _held(driver: Driver, work: Awaitable[T]) -> T:
@@ -171,7 +176,7 @@ async def _enter(
 
 async def _arrive(driver: Driver, offered: r.RunStarted | None, kill: Killer, accepted: Sequence[str], *, refusing: bool) -> Past:
     """Take, read, compare, begin. A run that has ended meanwhile is only read."""
-    kill((await _take(driver)).kill)
+    await _take(driver, kill)
     past = await _load(driver)
     if past.state.ended is None:
         if any(digest not in driver.texts for digest in past.digests()):
@@ -201,7 +206,7 @@ async def abandon(stream: Stream, seams: Seams, kill: Killer, by: str) -> RunRes
 
 
 async def _closed(driver: Driver, kill: Killer, by: str) -> Past:
-    kill((await _take(driver)).kill)
+    await _take(driver, kill)
     past = await _load(driver)
     if past.state.ended is None:
         await _begin(driver, past, [])

@@ -96,7 +96,7 @@ class MemoryLog:
         if kept is None:
             kept = self.kept[rules.key(stream)] = Kept(now)
         kept.holder, kept.epoch, kept.next_poll = holder.id, taken.epoch, 0
-        self.holders[holder.id] = rules.introduced(self.holders.get(holder.id), holder)
+        self.holders[holder.id] = rules.introduced(self.holders.get(holder.id), holder, taken.kill)
         return taken
 
     async def release(self, stream: Stream, epoch: int, signal_seen: int, next_poll: int = 0) -> bool:

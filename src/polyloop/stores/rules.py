@@ -63,11 +63,14 @@ def take(row: Control | None, old: Holder | None, new: Holder, floor: int, now: 
     return Taken(epoch, signal_no, kill, previous)
 
 
-def introduced(own: Holder | None, new: Holder) -> Holder:
-    """The taker's row after a take. What a take brings may be older than the last heartbeat: it shortens no lease, drops no group."""
-    if own is None or not _same_process(own, new):
-        return new
-    return replace(new, until=max(own.until, new.until), groups=tuple(dict.fromkeys(own.groups + new.groups)))
+def introduced(own: Holder | None, new: Holder, kill: tuple[tuple[int, int], ...]) -> Holder:
+    """The taker's row after a take. What a take brings may be older than the last heartbeat: it shortens no lease, drops no group.
+
+    The groups it is to end stand in its row too: should it die before they are gone, they are the next taker's to end.
+    """
+    if own is not None and _same_process(own, new):
+        new = replace(new, until=max(own.until, new.until), groups=own.groups + new.groups)
+    return replace(new, groups=tuple(dict.fromkeys(new.groups + kill)))
 
 
 def _same_process(a: Holder, b: Holder) -> bool:

@@ -294,7 +294,7 @@ def _take(tx: Tx, key: _Key, new: Holder, now: int, machine: Machine) -> Taken:
         _new_stream(tx, key, new.id, taken.epoch, now)
     else:
         tx.run("update stream set holder = ?, epoch = ?, next_poll = 0 where id = ?", new.id, taken.epoch, row[0])
-    _write_holder(tx, rules.introduced(_holder_of(tx, new.id), new))
+    _write_holder(tx, rules.introduced(_holder_of(tx, new.id), new, taken.kill))
     return taken
 
 

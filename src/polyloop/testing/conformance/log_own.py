@@ -63,6 +63,13 @@ class Owning:
         assert await b.log.take(RUN, b.holder("other")) == Taken(2, 0, GROUPS, "h")
 
     @spec
+    async def test_a_taker_that_dies_hands_on_the_groups_it_was_to_end(self, b: Bench) -> None:
+        await b.log.take(RUN, b.dead("h", GROUPS))
+        await b.log.take(RUN, replace(b.dead("second", ((3, 4),)), pid=1, started=1))
+        taken = await b.log.take(RUN, b.holder("third"))
+        assert (taken.epoch, set(taken.kill), taken.previous) == (3, {*GROUPS, (3, 4)}, "second")
+
+    @spec
     async def test_a_reused_pid_is_another_process(self, b: Bench) -> None:
         h = b.holder("h", groups=GROUPS)
         await b.log.take(RUN, replace(h, started=h.started - 1))
