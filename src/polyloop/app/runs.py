@@ -266,13 +266,18 @@ class Runs:
             raise kernel.NoSuchRun(run_id)
         return k.Stream(self.scope, run_id)
 
+    async def head(self, run_id: str) -> k.Head:
+        """Where a run's log ends, and whether a living process holds it. Raises ProblemError(not_found)."""
+        with typed("read"):
+            head = await self.log.head(self.stream(run_id))
+            if head is None or not head.seq:
+                raise kernel.NoSuchRun(run_id)
+            return head
+
     async def read(self, run_id: str) -> Read:
         """A run whole. Raises ProblemError(not_found, corrupt_store)."""
         with typed("read"):
-            stream = self.stream(run_id)
-            head = await self.log.head(stream)
-            if head is None or not head.seq:
-                raise kernel.NoSuchRun(run_id)
+            stream, head = self.stream(run_id), await self.head(run_id)
             sealed = (await self.log.load(stream)).records
             if not sealed:
                 raise k.CorruptStore("the log's only frame is damaged", 0)

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from polyloop.kernel.seams import Event, Sink
 
+from .cells import fit, pad
 from .frame import Place
 
 
@@ -21,6 +22,6 @@ def _show(event: Event) -> None:
     body = cast("dict[str, Any]", event.body)
     if event.type == "step":
         c = body["counters"]
-        sys.stderr.write(f"  {c['iterations']:>4}  {c['valid_steps']:>4}  {body['tool'] or '-':<24} {body['outcome']}\n")
+        sys.stderr.write(f"  {c['iterations']:>4}  {c['valid_steps']:>4}  {pad(fit(body['tool'] or '-', 24), 24)} {body['outcome']}\n")
     elif event.type in ("waiting", "resumed"):
         sys.stderr.write(f"  {event.type}\n")

@@ -11,6 +11,7 @@ import typer
 from . import approvals, docs, phases, runs
 from .demo import demo
 from .frame import LangOption, StoreOption, TenantOption, placed
+from .watch import watch
 
 app: Final = typer.Typer(name="polyloop", no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False)
 
@@ -18,7 +19,7 @@ COMMANDS: Final = {
     "demo": demo,
     "run": runs.run, "resume": runs.resume, "cancel": runs.cancel, "settle": runs.settle, "abandon": runs.abandon, "fork": runs.fork,
     "runs": runs.runs_, "show": runs.show, "log": runs.log, "verify": runs.verify, "export": runs.export, "tools": runs.tools,
-    "schema": runs.schema,
+    "schema": runs.schema, "watch": watch,
 }  # fmt: skip
 
 for _name, _command in COMMANDS.items():
