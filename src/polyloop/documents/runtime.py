@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ..contract import leaf
 from ..contract.approval import Approval, Decision, at, decide
@@ -273,6 +274,8 @@ def _answering(desk: Desk, answers: list[_Told] | None) -> Callable[[leaf.Comman
             if desk.atomic:
                 raise
             value = lost(error)
+            if isinstance(command, leaf.Settle):  # the service has done what it has done
+                value = replace(value, execution_started=None)
         if answers is not None:
             answers.append((command, value))
         return value
