@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +78,15 @@ def gateway(model: str, at: Office) -> Gateway:
     """The gateway of a model name in an office."""
     named = seated(source(model, lambda _: b""), at)
     return named.gateway  # type: ignore[attr-defined]  # every named model has one
+
+
+async def until(true: Callable[[], bool]) -> None:
+    """Wait for what another thread does; 5 s is a failed test."""
+    for _ in range(500):
+        if true():
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError("it did not happen")
 
 
 async def chat(through: Gateway, model: str = "m", text: str = "hello", **more: Any) -> Reply:

@@ -19,6 +19,7 @@ CLAUSES = dict(line.split("\t") for line in Path(__file__).with_name("clauses.tx
 BUILT = {
     "kernel": "S1.88 S2.14 S2.15 S2.17 S2.20 S2.21 S2.27 S2.28 S2.30 S2.31 S2.34 S2.35 S2.37 S2.38 S2.40 S2.45 S2.47 S2.50 S2.51 S2.52",
     "toolbox": "S1.25 S2.12 S2.13 S2.16 S2.22 S2.23",
+    "gateway": "S2.39 S2.41 S2.42 S2.43 S2.44 S2.46 S2.48",
     "files": "S0.42 S0.44 S2.25",
     "command line": "S1.48 S1.49 S2.11 S2.24 S2.29 S2.33 S2.49",
     "documents": "S0.1 S0.2 S0.3 S0.4 S0.9 S0.12 S0.14 S0.15 S0.19 S0.25 S0.30 S0.40",

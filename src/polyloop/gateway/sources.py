@@ -33,9 +33,15 @@ SOURCES: Final[Mapping[str, Callable[[str, ReadFile], Model]]] = {"script": _scr
 REMOTE: Final[Mapping[str, Maker]] = {"openai": OpenAI}
 
 
+class NamedModel(GatewayModel):
+    """A model that a request names. Its gateway is ours; one that a caller has put together stays as it is."""
+
+    gateway: Gateway
+
+
 def source(name: str, read_file: ReadFile, programs: Mapping[str, Program] = MappingProxyType({})) -> Model:
     """The model a request names, as `KIND:REST`; `programs` are those that `rules:` can name. Raises ProblemError(validation)."""
-    return GatewayModel(Gateway([_source(name, read_file, programs)]), name)
+    return NamedModel(Gateway([_source(name, read_file, programs)]), name)
 
 
 def _source(name: str, read_file: ReadFile, programs: Mapping[str, Program]) -> Source:
@@ -53,10 +59,10 @@ def _source(name: str, read_file: ReadFile, programs: Mapping[str, Program]) -> 
 
 def seated(model: Model, office: Office) -> Model:
     """A named model in the office of its run: with its settings and key there, and followed by its stand-ins."""
-    if not isinstance(model, GatewayModel) or not isinstance(model.gateway, Gateway):
+    if not isinstance(model, NamedModel):
         return model
     chain = [s for source in model.gateway.sources for s in _settled(source, office)]
-    return GatewayModel(Gateway(chain, office), model.model)
+    return NamedModel(Gateway(chain, office), model.model)
 
 
 def _settled(source: Source, office: Office) -> list[Source]:

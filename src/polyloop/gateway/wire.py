@@ -33,6 +33,7 @@ TRANSPORT: Final[dict[str, tuple[str, bool, Next]]] = {
     "ReadError": ("connection_lost", True, "again"), "WriteError": ("connection_lost", True, "again"),
     "CloseError": ("connection_lost", True, "again"), "RemoteProtocolError": ("connection_lost", True, "again"),
     "NetworkError": ("connection_lost", True, "again"), "ProtocolError": ("connection_lost", True, "again"),
+    "SSEError": ("invalid_response", True, "again"),
     "DecodingError": ("invalid_response", True, "again"), "TooManyRedirects": ("invalid_response", True, "elsewhere"),
     "TransportError": ("connection_lost", True, "again"), "RequestError": ("connection_lost", True, "again"),
 }  # fmt: skip
