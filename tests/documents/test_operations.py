@@ -304,6 +304,8 @@ def test_a_session_keeps_what_it_has_seen(office: Office) -> None:
     told, _ = office.call("update", {"nodeId": node_id, "command": "append", "content": "x"}, session="s")
     assert told["error"]["kind"] == "capability_unavailable"
     office.do("update", {"nodeId": node_id, "command": "append", "content": "x"}, session="other")
+    for name in ("a\nb", "x" * 201, "\ud800"):
+        assert office.refused("validation", "list", {}, session=name)["details"]["field"] == "session"
 
 
 def test_after_an_unknown_write_the_session_reads_first(db: Database) -> None:

@@ -41,7 +41,7 @@ def interrupted(office: Office, *, done: bool) -> None:
     office.transport.ask = dying  # type: ignore[method-assign]  # it dies once
     with pytest.raises(Gone):
         office.answer("update", APPEND)
-    office.transport.ask = send  # type: ignore[method-assign]
+    office.transport.ask = send  # type: ignore[method-assign]  # and is well again
 
 
 @pytest.mark.parametrize(("done", "settled"), [(True, "success"), (False, "retryable")])

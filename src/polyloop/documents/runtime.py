@@ -28,6 +28,7 @@ from ..contract.session import Mode, Read, Session
 from ..contract.task import Ticket
 from ..db import CommitUnknown, Database, DbError, Tx
 from ..files.threads import in_thread
+from ..ids import salt
 from . import journal, service
 from .desk import Desk, Reach
 from .journal import Memo, Recorded
@@ -65,6 +66,8 @@ class DocRuntime:
         """Run one operation. Returns a receipt, a reading, a ticket (still running elsewhere) or the Problem that stopped it."""
         caller = caller or Caller()
         try:
+            if caller.session and not _is_name(caller.session):
+                raise bad_arguments([FieldProblem("session", "invalid_value", "a text of 1 to 200 printable characters")])
             if name in AFTERWARDS:
                 return await self._afterwards(name, arguments, caller)
             if name not in OPERATIONS:
@@ -216,7 +219,7 @@ class DocRuntime:
         if not self._secret:
             with _typed("doc.open"):
                 found = await self.db.read(lambda tx: tx.row("select secret from doc_secret where tenant = ?", self.tenant))
-                self._secret = found[0].encode() if found else await self.db.write(journal.secret, self.tenant, self._new_id() + self._new_id())
+                self._secret = found[0].encode() if found else await self.db.write(journal.secret, self.tenant, salt())
         return self._secret
 
 
