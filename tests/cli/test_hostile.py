@@ -97,3 +97,18 @@ def test_runs_that_were_taken_and_never_begun_stand_in_no_list_and_stop_no_pagin
     db.close()
     _, told = desk.json("runs", "--limit", "1")
     assert ([x["runId"] for x in told["runs"]], told["hasMore"]) == (["first"], False)
+
+
+def test_a_run_cannot_reach_its_own_log_in_its_workspace(desk: Desk) -> None:
+    names = ("data.db", "data.db-wal", "Data.DB", "sub/../data.db", "audit.jsonl")
+    script = [act("workspace_write", path=name, text="gone", ifAbsent=False) for name in names]
+    desk.request(script=[*script, act("workspace_list"), act("submit", summary="s")], head='workspace = "."')
+    file = desk.folder / "r.toml"
+    file.write_text(file.read_text().replace("tools = [", 'tools = ["workspace_*", '))
+    code, told = desk.json("run", "r.toml", "--run-id", "w", "--store", "data.db", "--audit-to", "audit.jsonl")
+    assert (code, told["reason"]) == (0, "completed")
+    assert desk.json("verify", "w", "--store", "data.db")[0] == 0
+    _, out = desk.call("log", "w", "--store", "data.db")
+    results = [x for x in map(json.loads, out.splitlines()) if x["kind"] == "action_result"]
+    assert [x["status"] for x in results] == ["error"] * len(names) + ["ok"] * 2
+    assert "data.db" not in json.dumps(results[-2])

@@ -66,7 +66,10 @@ async def decide(runs: Runs, approval_id: str, decision: str, reason: str) -> Ap
     if found.state != "pending":
         raise problem("conflict", f"approval {approval_id} is already {found.state}", operation="approvals", stage="precondition")
     await runs.resolve(found.run_id, approval_id, decision, PERSON, {"reason": reason} if reason else None)
-    return await approval(runs, approval_id)
+    decided = await approval(runs, approval_id)
+    if decided.state != decision:  # somebody was first, or the wait ended meanwhile
+        raise problem("conflict", f"approval {approval_id} is already {decided.state}", operation="approvals", stage="precondition")
+    return decided
 
 
 async def _of_run(runs: Runs, run_id: str) -> list[Approval]:

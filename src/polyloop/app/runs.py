@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from polyloop.clock import SystemClock
 from polyloop.contract.problem import ProblemError, problem
+from polyloop.db.birth import locate
 from polyloop.gateway.bindings import check_scope
 from polyloop.gateway.office import Office
 from polyloop.gateway.sources import seated
@@ -98,6 +99,7 @@ class Runs:
         self._holder: k.Holder | None = None
         self._workers: WorkerPool | None = None
         self._holding: Holding | None = None
+        self._hands: set[str] = set()
         self._office: Office | None = None
         self._watcher = Watcher(log)
         self._driving: WeakSet[Driver] = WeakSet()
@@ -130,8 +132,25 @@ class Runs:
                 await closing.aclose()
 
     @asynccontextmanager
-    async def _seams(self, wiring: Wiring, audit_to: Path | None = None) -> AsyncGenerator[Seams]:
-        """The seams of one run, its workspace held meanwhile."""
+    async def _seams(self, run_id: str, wiring: Wiring, audit_to: Path | None = None) -> AsyncGenerator[Seams]:
+        """The seams of one run, its workspace held meanwhile. Raises OwnedElsewhere while this process already drives it."""
+        with self._in_hand(run_id):
+            async with self._wired(wiring, audit_to) as seams:
+                yield seams
+
+    @contextmanager
+    def _in_hand(self, run_id: str) -> Generator[None]:
+        """One hand on a run: the store lets a holder take again what it holds, and could not tell two of one process apart."""
+        if run_id in self._hands:
+            raise k.OwnedElsewhere(self.holder.id, self.holder.until)
+        self._hands.add(run_id)
+        try:
+            yield
+        finally:
+            self._hands.discard(run_id)
+
+    @asynccontextmanager
+    async def _wired(self, wiring: Wiring, audit_to: Path | None) -> AsyncGenerator[Seams]:
         holder, workers = self.holder, cast(WorkerPool, self._workers)
         log = self.log
         if audit_to is not None:
@@ -142,6 +161,8 @@ class Runs:
             self._office = office(self.store, self.scope)
         actions, model = wiring.actions(workers), seated(wiring.model, self._office)
         if wiring.workspace is not None:
+            for file in filter(None, (self.store and locate(self.store), audit_to)):
+                wiring.workspace.keep_out(file)
             await asyncio.to_thread(wiring.workspace.hold)
         if wiring.library is not None:
             wiring.library.store = self.store
@@ -172,13 +193,13 @@ class Runs:
         """Start a run, or resume it if its id exists and the request is equal. Raises ProblemError (conflict, validation, ...)."""
         check_scope(request.binding, self.scope)
         with typed("run"):
-            async with self._seams(wiring, audit_to) as seams:
+            async with self._seams(request.run_id, wiring, audit_to) as seams:
                 return await _told(seams, await kernel.start(replace(request, scope=self.scope), seams, self._end_groups, self._watch))
 
     async def resume(self, request: Request, wiring: Wiring, accept: Sequence[str] = (), audit_to: Path | None = None) -> RunResult:
         """Go on with a run under this request. Raises ProblemError (not_found, parameter_drift, owned_elsewhere, ...)."""
         with typed("resume"):
-            async with self._seams(wiring, audit_to) as seams:
+            async with self._seams(request.run_id, wiring, audit_to) as seams:
                 return await _told(seams, await kernel.resume(self.stream(request.run_id), request, seams, self._end_groups, self._watch, accept))
 
     async def request(self, run_id: str) -> Request:
@@ -208,21 +229,21 @@ class Runs:
         except ProblemError:
             read = await self.read(run_id)
             wiring = logged_wiring(cast(r.RunStarted, r.decode("run_started", read.sealed[0].body or b"")))
-        async with self._seams(wiring) as seams:
+        async with self._seams(run_id, wiring) as seams:
             return await kernel.resume(self.stream(run_id), None, seams, self._end_groups, self._watch)
 
     async def abandon(self, run_id: str, by: str) -> RunResult:
         """Close an interrupted or waiting run without touching anything else. Raises ProblemError(owned_elsewhere) if it lives."""
         with typed("abandon"):
             wiring = logged_wiring(cast(r.RunStarted, await self._start_of(run_id)))
-            async with self._seams(wiring) as seams:
+            async with self._seams(run_id, wiring) as seams:
                 return await kernel.abandon(self.stream(run_id), seams, self._end_groups, by)
 
     async def fork(self, run_id: str, at: int, new_id: str, wire: Callable[[Request], Wiring], budget: Budget | None = None) -> RunResult:
         """Start a new run from the history of another up to record `at`, which must stand between two iterations."""
         with typed("fork"):
             request = await self.fork_request(run_id, at, new_id, budget)
-            async with self._seams(wire(request)) as seams:
+            async with self._seams(new_id, wire(request)) as seams:
                 return await kernel.start(request, seams, self._end_groups, self._watch)
 
     async def fork_request(self, run_id: str, at: int, new_id: str, budget: Budget | None) -> Request:

@@ -76,6 +76,13 @@ class Workspace:
         self._turn = threading.RLock()
         self._fenced: dict[str, int] = {}
         self._let_go: Callable[[], object] = _go_on
+        #: Paths in the folder, casefolded, that are the product's.
+        self._ours: frozenset[str] = frozenset()
+
+    def keep_out(self, file: str | os.PathLike[str]) -> None:
+        """Let a file that the product itself writes, should it lie in the folder, not exist for a run: it would lose its own log."""
+        name = os.path.relpath(os.path.realpath(file), os.path.realpath(self.folder)).casefold()
+        self._ours |= {name + beside for beside in ("", "-wal", "-shm", "-journal")}
 
     def hold(self) -> None:
         """Take the workspace. Raises ProblemError owned_elsewhere while another run has it."""
@@ -132,7 +139,7 @@ class Workspace:
         found: list[Entry] = []
         others = 0
         with self._telling("") as root:
-            for number, entry in enumerate(_visible(root.walk())):
+            for number, entry in enumerate(self._visible(root.walk())):
                 if number % 200 == 0:
                     stop()
                 if entry.kind != "file":
@@ -230,9 +237,16 @@ class Workspace:
     def _telling(self, path: str) -> Generator[Root]:
         """The root, for an operation on `path`; its problems become the contract's. Reserved names are refused."""
         with self._problems():
-            if path and parts_of(path)[0].casefold().startswith(RESERVED):
-                raise FileProblem("permission_denied", path, f"names that begin with {RESERVED} are not part of the workspace")
+            if path and self._is_ours("/".join(parts_of(path))):
+                raise FileProblem("permission_denied", path, f"the log and names that begin with {RESERVED} are not part of the workspace")
             yield self._hold().root
+
+    def _is_ours(self, path: str) -> bool:
+        folded = path.casefold()
+        return folded.startswith(RESERVED) or folded in self._ours
+
+    def _visible(self, entries: Iterator[Entry]) -> Iterator[Entry]:
+        return (e for e in entries if not self._is_ours(e.path))
 
     @contextlib.contextmanager
     def _problems(self) -> Generator[None]:
@@ -246,7 +260,7 @@ class Workspace:
         if there is not None and there.kind == "file":
             yield under, root.open(under)
             return
-        for entry in _visible(root.walk(under)):
+        for entry in self._visible(root.walk(under)):
             if entry.kind == "file":
                 try:
                     file = root.open(entry.path)
@@ -255,10 +269,6 @@ class Workspace:
                     if problem.kind == "not_found":  # gone since the folder was read
                         continue
                 yield entry.path, file
-
-
-def _visible(entries: Iterator[Entry]) -> Iterator[Entry]:
-    return (e for e in entries if not e.path.casefold().startswith(RESERVED))
 
 
 def _within(name: str, value: int, least: int, most: int) -> None:
