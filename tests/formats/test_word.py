@@ -239,4 +239,4 @@ def test_unsafe_links_and_controls_do_not_leave() -> None:
     made = Document((Block("paragraph", (Run("a\x00\x0b\ud800b", link="javascript:alert(1)"), Run("<&>\"'\ufffe"))),))
     again = read("a.docx", write(made, "docx"))
     assert [(run.text, run.link) for run in again.blocks[0].runs] == [("ab<&>\"'", "")]
-    assert [loss.code for loss in losses(made, "docx")] == ["unsafe_link"]
+    assert [loss.code for loss in losses(made, "docx")] == ["control_characters", "unsafe_link"]

@@ -67,6 +67,8 @@ def runs_of(tokens: Sequence[Token]) -> tuple[tuple[Run, ...], dict[str, int]]:
                 put(token.content)
         else:
             put(token.content)
+    while runs and (runs[-1].wrap or not runs[-1].text):
+        runs.pop()  # a line end before markup that yields nothing
     return joined(runs), losses
 
 
@@ -87,11 +89,16 @@ def markdown_of(runs: tuple[Run, ...], reader: MarkdownIt, place: Place = "block
     """
     wanted = joined([_placed(run, before, place) for before, run in zip((Run(""), *runs), runs, strict=False)])
     pleasant = "".join(_pleasant(run) for run in wanted)
-    if place != "cell":
-        pleasant = _LINE_START.sub(lambda m: f"{m[1]}\\{m[2]}" if m[2] else f"{m[1]}{m[3]}\\{m[4]}", pleasant)
+    if place != "block":
+        pleasant = pleasant.replace("\\\n", "<br>")
+    if place == "cell":
+        pleasant = pleasant.replace("|", "\\|")
     else:
-        pleasant = pleasant.replace("|", "\\|").replace("\\\n", "<br>")
-    return pleasant if _reads_as(pleasant, wanted, reader, place) else "".join(_strict(run) for run in wanted)
+        pleasant = _LINE_START.sub(lambda m: f"{m[1]}\\{m[2]}" if m[2] else f"{m[1]}{m[3]}\\{m[4]}", pleasant)
+    if _reads_as(pleasant, wanted, reader, place):
+        return pleasant
+    strict = "".join(_strict(run) for run in wanted)
+    return strict if strict != "<br>" else "&#10;"  # a tag alone would be a block of HTML
 
 
 def _placed(run: Run, before: Run, place: Place) -> Run:

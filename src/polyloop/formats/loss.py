@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from polyloop.formats.blocks import LIST_TYPES, Block, Document, Loss
+from polyloop.formats.blocks import LIST_TYPES, Block, Document, Loss, printable
 from polyloop.formats.links import safe_link
 
 if TYPE_CHECKING:
@@ -22,6 +22,10 @@ def _labelled(block: Block) -> bool:
     return block.type == "numbered" and bool(block.label)
 
 
+def _controls(block: Block) -> bool:
+    return printable(block.text) != block.text
+
+
 def _unsafe_link(block: Block) -> bool:
     cells = [cell.runs for row in block.table.rows for cell in row] if block.table else [block.runs]
     return any(run.link and not safe_link(run.link) for runs in cells for run in runs)
@@ -30,12 +34,14 @@ def _unsafe_link(block: Block) -> bool:
 #: For each format: code, and which blocks suffer it.
 _TESTS: Final[dict[str, tuple[tuple[str, Callable[[Block], bool]], ...]]] = {
     "md": (
+        ("control_characters", _controls),
         ("merged_cells", _spans),
         ("table_without_heads", lambda block: block.table is not None and block.table.header_rows != 1),
         ("heading_too_deep", lambda block: block.type == "heading" and block.level > 6),
         ("list_label", _labelled),
     ),
     "html": (
+        ("control_characters", _controls),
         ("image_data", lambda block: block.type == "image"),
         ("file_as_link", lambda block: block.type == "file"),
         ("raw_sanitised", lambda block: block.type == "raw"),
@@ -43,6 +49,7 @@ _TESTS: Final[dict[str, tuple[tuple[str, Callable[[Block], bool]], ...]]] = {
         ("unsafe_link", _unsafe_link),
     ),
     "docx": (
+        ("control_characters", _controls),
         ("image_data", lambda block: block.type == "image"),
         ("file_as_link", lambda block: block.type == "file"),
         ("raw_as_code", lambda block: block.type == "raw"),

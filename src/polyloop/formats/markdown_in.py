@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
-from polyloop.formats.blocks import Align, Block, BlockType, Cell, Document, Loss, Run, Span, Table, joined, text_of
+from polyloop.formats.blocks import CONTAINER_TYPES, Align, Block, BlockType, Cell, Document, Loss, Run, Span, Table, joined, text_of
 from polyloop.formats.encoding import decode
 from polyloop.formats.inline import runs_of
 from polyloop.formats.limits import MAX_NESTING
@@ -95,12 +95,15 @@ def _with_unclaimed(drafts: list[_Draft], covered: set[int], lines: Sequence[str
             upcoming = next(pending, None)
         if at in covered or _ONLY_MARKERS.match(line.removeprefix("\ufeff")):
             continue
+        depth = 0
+        while out and out[-1].start == at and out[-1].type in CONTAINER_TYPES and not out[-1].fields.get("runs"):
+            depth = out.pop().fields["depth"]  # containers of nothing but this line are part of it
         last = out[-1] if out else None
         if last is not None and last.type == "raw" and last.end == at and last.fields["info"] == "markdown":
             last.end = at + 1
             last.fields["runs"] = (Run(text_of(last.fields["runs"]) + "\n" + line.rstrip("\r\n")),)
         else:
-            out.append(_Draft("raw", at, at + 1, {"runs": (Run(line.rstrip("\r\n")),), "info": "markdown"}))
+            out.append(_Draft("raw", at, at + 1, {"runs": (Run(line.rstrip("\r\n")),), "info": "markdown", "depth": depth}))
     out.extend(draft for draft in (upcoming, *pending) if draft is not None)
     return out
 
@@ -200,7 +203,7 @@ class _Walk:
         if token.type in ("fence", "code_block"):
             self.add("code", token, runs=content, info=token.info.strip())
         elif token.type == "html_block":
-            self.add("raw", token, runs=content, info="html")
+            self.add("raw", token, runs=(Run(content[0].text.lstrip(" ")),), info="html")
         elif token.type == "front_matter":
             self.add("raw", token, runs=(Run(f"---\n{token.content}\n---"),), info="yaml")
         elif token.type == "math_block":

@@ -9,12 +9,16 @@ from msgspec import Struct, structs
 
 from polyloop.formats.blocks import CONTAINER_TYPES, LIST_TYPES, Block, Document, Run, Table, grid, printable
 from polyloop.formats.inline import markdown_of
-from polyloop.formats.markdown_in import parser
+from polyloop.formats.markdown_in import parser, read_markdown
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
 
 _MARKER: Final = re.compile(r"(?:[-+*]|\d{1,9}[.)])[ \t]+")
+_LINE_END: Final = re.compile(r"\r\n|\r|\n")
+_FENCE: Final = re.compile(r"[> \t]*(?:(?:[-+*]|\d{1,9}[.)])[ \t]+)*[> \t]*(`{3,}|~{3,}|\$\$)")
+#: Stands for "no block of the source" where the order of the last one written is kept.
+_NOTHING: Final = -9
 _RULES: Final = {"left": ":--", "center": ":-:", "right": "--:", "": "---"}
 
 
@@ -38,58 +42,84 @@ def write_markdown(document: Document) -> bytes:
     out: list[str] = []
     opened: list[_Container] = []
     previous: Block | None = None
+    last_kept = -1
     for at, block in enumerate(document.blocks):
         while opened and opened[-1].depth >= block.depth:
             opened.pop()
         prefix = "".join(container.prefix for container in opened)
-        verbatim = kept and _still_fits(document.blocks, at, prefix, opened)
-        if (
-            previous is not None
-            and not any(container.first for container in opened)
-            and not (verbatim and block.order == previous.order + 1 and _has_source(previous, kept))
-        ):
+        first = "".join(container.first or container.prefix for container in opened)
+        moved = block.order != last_kept + 1
+        verbatim = kept and _still_fits(document.blocks, at, prefix, opened, moved=moved)
+        if previous is not None and first == prefix and (moved or not verbatim):
             out.append(_gap(out, previous, block, prefix, line_end))
         waits = not verbatim and _waits_for_child(document.blocks, at)
         if verbatim:
             out.append(block.source or "")
         elif not waits:
-            first = "".join(container.first or container.prefix for container in opened)
             lines = _spelled(block, reader)
             starts = [first, *[prefix] * (len(lines) - 1)]
             out.extend((start + line if line else start.rstrip()) + line_end for start, line in zip(starts, lines, strict=True))
         if not waits:
             previous = block
             opened = [structs.replace(container, first="") for container in opened]
+        last_kept = block.order if verbatim else _NOTHING
         if block.type in CONTAINER_TYPES:
             marker = _marker(block) if waits else ""
             opened.append(_Container(block.depth, _inner(block, verbatim=verbatim), not verbatim, marker))
-    return "".join(out).encode("utf-8", "surrogatepass")
+    return "".join(out).encode()
 
 
-def _has_source(block: Block, kept: bool) -> bool:  # noqa: FBT001 - a private predicate of two facts
-    return kept and block.source is not None
-
-
-def _still_fits(blocks: tuple[Block, ...], at: int, prefix: str, opened: list[_Container]) -> bool:
+def _still_fits(blocks: tuple[Block, ...], at: int, prefix: str, opened: list[_Container], *, moved: bool) -> bool:
     """The source may stand: it is there, and under containers spelled anew its lines still begin as lines in them must."""
     block = blocks[at]
-    if block.source is None:
+    if block.source is None or _leans(blocks, at, moved=moved):
         return False
-    if block.source == "":  # its marker stands in the first child's line
-        return at + 1 < len(blocks) and blocks[at + 1].order == block.order + 1 and blocks[at + 1].source is not None
-    if not any(container.anew for container in opened):
+    if any(container.anew for container in opened):
+        return not any(container.first for container in opened) and _stands_in(block, prefix)
+    # An empty source: its marker stands in the line of the first child (or that one's), which must still be there and untouched.
+    while at + 1 < len(blocks) and blocks[at].source == "" and blocks[at + 1].order == blocks[at].order + 1:
+        at += 1
+    return bool(blocks[at].source) and not _leans(blocks, at, moved=moved)
+
+
+def _leans(blocks: tuple[Block, ...], at: int, *, moved: bool) -> bool:
+    """Whether a block is what it is only between the neighbours it was read with, and has got others (`moved`: above it).
+
+    A fence that only the end of its container closed would take in what follows now; an indented block would join a list above it;
+    a line of dashes at the head of a file opens front matter.
+    """
+    block = blocks[at]
+    lines = _LINE_END.split((block.source or "").rstrip())
+    if moved and block.depth == 0 and (lines[0][:1] in (" ", "\t") or (at == 0 and block.type == "divider")):
         return True
-    if any(container.first for container in opened):
+    opening = _FENCE.match(lines[0]) if block.type in ("code", "formula") else None
+    if opening is None:
         return False
-    return all(line.startswith(prefix.rstrip()) for line in block.source.splitlines() if line.strip())
+    closed = len(lines) > 1 and re.match(rf"[> \t]*{re.escape(opening[1])}[`~$]*\s*\Z", lines[-1]) is not None
+    below = blocks[at + 1] if at + 1 < len(blocks) else None
+    return not closed and below is not None and (below.source is None or below.order != block.order + 1)
+
+
+def _stands_in(block: Block, prefix: str) -> bool:
+    """Under containers spelled anew a source may stand if its lines begin as lines in them do and then read as this block alone."""
+    lines = _LINE_END.split(block.source or "")
+    if not all(line.startswith(prefix) for line in lines if line.strip()):
+        return False
+    found = read_markdown("", "\n".join(line.removeprefix(prefix) for line in lines).encode()).blocks
+    return len(found) == 1 and structs.replace(found[0], depth=block.depth, span=block.span, source=block.source, order=block.order) == block
 
 
 def _gap(out: list[str], previous: Block, block: Block, prefix: str, line_end: str) -> str:
+    """What keeps a block apart from the one before it: a line end, and a blank line but between items of a list."""
     tail = next((piece for piece in reversed(out) if piece), "")
-    gap = "" if not tail or tail.endswith(("\n", "\r")) else line_end
-    last_line = tail.rstrip("\r\n").rsplit("\n", 1)[-1] if gap or not re.search(r"\n[> \t]*\r?\n\Z", tail) else ""
-    tight = block.type in LIST_TYPES and previous.type in LIST_TYPES
-    return gap + prefix.rstrip() + line_end if last_line.strip("> \t") and not tight else gap
+    if not tail:
+        return ""
+    gap = "" if tail.endswith(("\n", "\r")) else line_end
+    blank = not _LINE_END.split(tail)[-1 if gap else -2].strip("> \t")
+    # Right under text an empty item would be its underline, and a list that begins at another number than 1 more of it.
+    joins_text = not block.runs or (block.number > 1 and block.depth > previous.depth)
+    tight = block.type in LIST_TYPES and previous.type in LIST_TYPES and not joins_text
+    return gap if blank or tight else gap + prefix.rstrip() + line_end
 
 
 def _inner(block: Block, *, verbatim: bool) -> str:
@@ -128,7 +158,7 @@ def _lines(block: Block, reader: MarkdownIt) -> list[str]:
     text = printable(block.text)
     if block.type == "code":
         fence = "`" * max(3, 1 + max((len(ticks) for ticks in re.findall("`{3,}", text)), default=2))
-        return [fence + re.sub(r"[`\r\n]", "", block.info), *_split(text), fence]
+        return [fence + re.sub(r"[`\r\n]", "", printable(block.info)), *_split(text), fence]
     if block.type == "formula":
         return ["$$", *_split(text), "$$"]
     if block.type == "raw":

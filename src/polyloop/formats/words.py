@@ -11,6 +11,7 @@ LOSS_WORDS: Final[dict[str, tuple[str, str]]] = {
     "code_language": ("代码块的语言标记未保留", "the language of code blocks is not kept"),
     "comments": ("批注未读取", "comments are not read"),
     "contents_table": ("自动目录未读取", "the generated table of contents is not read"),
+    "control_characters": ("控制字符未写出", "control characters are not written"),
     "docx_layout": ("字体、字号、颜色、对齐和分页未保留", "fonts, sizes, colours, alignment and page breaks are not kept"),
     "drawing": ("图形未保留", "drawn shapes are not kept"),
     "embedded_object": ("嵌入对象未读取", "embedded objects are not read"),

@@ -1,0 +1,195 @@
+"""`polyloop audit`, from outside."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import docx
+import pytest
+
+from polyloop.audit.checks import RULES
+from polyloop.audit.flow import TOOLS
+
+SAMPLE = Path(__file__).parents[2] / "src/polyloop/audit/sample/notice.md"
+FIXTURES = Path(__file__).parents[1] / "formats" / "fixtures"
+CLEAN = Path(__file__).parent / "clean"
+
+
+def polyloop(folder: Path, *words: object) -> tuple[int, Any]:
+    command = [sys.executable, "-m", "polyloop.cli.main", *map(str, words), "--tenant", "acme", "--store", "runs.db"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    try:
+        return done.returncode, json.loads(done.stdout)
+    except ValueError:
+        return done.returncode, done.stdout + done.stderr
+
+
+def audit(folder: Path, *words: object) -> tuple[int, Any]:
+    return polyloop(folder, "audit", *words, "--json")
+
+
+def log(folder: Path, run: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in polyloop_text(folder, "log", run, "--jsonl").splitlines()]
+
+
+def polyloop_text(folder: Path, *words: str) -> str:
+    command = [sys.executable, "-m", "polyloop.cli.main", *words, "--tenant", "acme", "--store", "runs.db"]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout
+
+
+def plain(report: dict[str, Any]) -> str:
+    """Without ids."""
+    return json.dumps(report, ensure_ascii=False, sort_keys=True).replace(report["flow"], "FLOW")
+
+
+def test_the_sample_is_audited_and_the_same_command_tells_it_again(tmp_path: Path) -> None:
+    code, report = audit(tmp_path, SAMPLE)
+    folder = tmp_path / "audit-notice"
+    assert (code, report["schema"], report["status"], len(report["points"][0]["findings"])) == (0, "polyloop.audit.v1", "completed", 9)
+    assert json.loads((folder / "report.json").read_bytes()) == report
+    source = SAMPLE.read_text()
+    quotes = [f["evidence"]["quote"] for f in report["points"][0]["findings"]]
+    assert all(quote in source for quote in quotes)
+    word = "\n".join(p.text for p in docx.Document(str(folder / "report.docx")).paragraphs)
+    page = (folder / "report.html").read_text()
+    assert all(quote in word for quote in quotes)
+    assert page.count("<blockquote>") >= len(quotes)
+    before = {path.name: path.read_bytes() for path in folder.glob("report.*")}
+    assert audit(tmp_path, SAMPLE) == (0, report)
+    assert {path.name: path.read_bytes() for path in folder.glob("report.*")} == before
+
+
+def test_S2_12_S2_47_the_tools_and_the_tenant_of_the_three_runs(tmp_path: Path) -> None:
+    _, report = audit(tmp_path, SAMPLE)
+    assert [run.removeprefix(report["flow"]) for run in report["runs"]] == [".p1/plan/1", ".p1/execute/1", ".p1/summarize/1"]
+    budgets = []
+    for run, phase in zip(report["runs"], TOOLS, strict=True):
+        start = log(tmp_path, run)[0]
+        assert [tool["name"] for tool in start["tools"]] == list(TOOLS[phase])
+        assert start["binding"] == {"gateway.cache_namespace": "acme", "gateway.tenant_id": "acme"}
+        budgets.append(start["budget"]["max_valid_steps"])
+        assert polyloop(tmp_path, "verify", run)[0] == 0
+    assert budgets == [50, 50, 16]
+
+
+def test_points_are_a_batch(tmp_path: Path) -> None:
+    (tmp_path / "b.md").write_text((CLEAN / "policy.md").read_text())
+    code, report = audit(tmp_path, SAMPLE, "b.md", "--out", "out", "--lang", "en")
+    assert (code, [(p["pointId"], p["file"], p["state"], len(p["findings"])) for p in report["points"]]) == (
+        0, [("p1", "notice.md", "completed", 9), ("p2", "b.md", "completed", 0)],
+    )  # fmt: skip
+    code, report = audit(tmp_path, "exclude", "out", "p1")
+    assert (code, report["status"], [(p["state"], len(p["findings"])) for p in report["points"]]) == (
+        3,
+        "partial",
+        [("excluded", 0), ("completed", 0)],
+    )
+    assert audit(tmp_path, "retry", "out", "p2")[0] == 2
+    assert audit(tmp_path, "retry", "out", "p3")[0] == 2
+    code, report = audit(tmp_path, "retry", "out", "p1")
+    assert (code, [len(p["findings"]) for p in report["points"]]) == (0, [9, 0])
+    assert len(report["runs"]) == 6
+
+
+def test_other_inputs_or_another_model_in_the_same_folder_are_a_conflict(tmp_path: Path) -> None:
+    (tmp_path / "notice.md").write_text((CLEAN / "notice.md").read_text())
+    assert audit(tmp_path, SAMPLE, "--out", "out")[0] == 0
+    before = (tmp_path / "out/report.json").read_bytes()
+    for words in (("notice.md",), (SAMPLE, "notice.md"), (SAMPLE, "--model", "script:x.jsonl"), (SAMPLE, "--lang", "en")):
+        code, told = audit(tmp_path, *words, "--out", "out")
+        assert (code, told["error"]["kind"]) == ((2, "validation") if len(words) == 2 and "notice.md" in words else (7, "conflict"))
+    assert (tmp_path / "out/report.json").read_bytes() == before
+
+
+def test_a_file_in_the_way_that_is_not_ours_is_kept(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/report.html").write_text("mine")
+    code, told = audit(tmp_path, SAMPLE, "--out", "out")
+    assert (code, told["error"]["kind"], told["error"]["details"]["file"]) == (7, "conflict", "report.html")
+    assert [p.name for p in (tmp_path / "out").glob("report.*")] == ["report.html"]
+    (tmp_path / "out/report.html").unlink()
+    assert audit(tmp_path, SAMPLE, "--out", "out")[0] == 0
+    (tmp_path / "out/report.md").write_text("edited by a person")
+    assert audit(tmp_path, SAMPLE, "--out", "out")[0] == 7
+    assert (tmp_path / "out/report.md").read_text() == "edited by a person"
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "code", "kind"),
+    [
+        ("a.md", b"", 2, "validation"),
+        ("a.docx", b"PK\x03\x04 cut off", 2, "type_mismatch"),
+        ("a.pdf", b"no pdf", 2, "type_mismatch"),
+        ("a.xyz", b"x", 2, "type_mismatch"),
+        ("none.md", None, 2, "not_found"),
+    ],
+)
+def test_what_cannot_be_read_is_a_typed_error_and_leaves_nothing(tmp_path: Path, name: str, data: bytes | None, code: int, kind: str) -> None:
+    if data is not None:
+        (tmp_path / name).write_bytes(data)
+    found, told = audit(tmp_path, SAMPLE, name, "--out", "out")
+    assert (found, told["error"]["kind"], name in told["error"]["message"]) == (code, kind, True)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_that_cannot_be_made_is_a_typed_error(tmp_path: Path) -> None:
+    (tmp_path / "out").write_text("a file")
+    code, told = audit(tmp_path, SAMPLE, "--out", "out")
+    assert (code, "error" in told) == (2, True)
+
+
+def test_gb18030_text_is_audited(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes((CLEAN / "report.txt").read_text().encode("gb18030"))
+    assert audit(tmp_path, "a.txt")[1]["points"][0]["findings"] == []
+
+
+@pytest.mark.parametrize("name", ["pandoc-notice.docx", "chromium-notice.pdf"])
+def test_every_quote_is_found_by_a_reader_that_is_not_ours(tmp_path: Path, name: str) -> None:
+    code, report = audit(tmp_path, FIXTURES / name)
+    foreign = (FIXTURES / f"{name}.txt").read_text()
+    findings = report["points"][0]["findings"]
+    assert (code, len(findings) > 5) == (0, True)
+    assert all(f["evidence"]["quote"] in foreign for f in findings)
+    assert {f["rule"] for f in findings} <= {rule.name for rule in RULES}
+
+
+WAITS = {"plan": "plan.json", "execute": "findings/amounts.json", "summarize": "output.json"}
+
+
+def killed(folder: Path, path: str, pause_s: float = 30) -> int:
+    """Start an audit on a slow disk and kill it in the middle of the write of `path`; its wait status."""
+    place = [str(folder / "out"), str(folder / "runs.db"), "acme", "zh"]
+    worker = subprocess.Popen([sys.executable, "-m", "polyloop.cli.slow_audit", path, str(pause_s), str(SAMPLE), *place], cwd=folder)
+    until = time.monotonic() + 60
+    while not (folder / "out/points/p1" / path).exists():
+        assert worker.poll() is None
+        assert time.monotonic() < until
+        time.sleep(0.005)
+    worker.kill()
+    return worker.wait()
+
+
+def test_S2_9_killed_in_the_middle_of_a_write_of_each_phase_the_report_is_the_same(tmp_path: Path) -> None:
+    (tmp_path / "whole").mkdir()
+    whole = audit(tmp_path / "whole", SAMPLE, "--out", "out")[1]
+    for path in WAITS.values():
+        assert killed(tmp_path, path) == -9
+    code, report = audit(tmp_path, SAMPLE, "--out", "out")
+    assert (code, plain(report)) == (0, plain(whole))
+    for run, path in zip(report["runs"], WAITS.values(), strict=True):
+        records = log(tmp_path, run)
+        kinds = Counter(record["kind"] for record in records)
+        assert kinds["replay"] == 1
+        [intent] = [r for r in records if r["kind"] == "action_intent" and r["args"].get("path") == path and r["tool"] == "workspace_write"]
+        assert [r["of"] for r in records if r["kind"] == "replay"] == [intent["seq"]]
+        assert polyloop(tmp_path, "verify", run)[0] == 0
+    written = (tmp_path / "out/points/p1/.polyloop-workspace/writes.jsonl").read_text()
+    assert all(len(re.findall(rf'"path": "{path}".*"state": "done"', written)) == 1 for path in WAITS.values())
+    assert [p.read_bytes() for p in sorted((tmp_path / "out").glob("report.md"))] != []
