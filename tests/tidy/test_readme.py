@@ -1,4 +1,4 @@
-"""The first example of the readme does what the readme says, letter by letter."""
+"""The examples of the readme do what the readme says, letter by letter."""
 
 from __future__ import annotations
 
@@ -17,9 +17,22 @@ def shell(script: str, folder: Path) -> str:
     return subprocess.run(["sh", "-ec", script], cwd=folder, env={**os.environ, "PATH": path}, stdout=subprocess.PIPE, text=True, check=True).stdout
 
 
+def blocks() -> list[str]:
+    return re.findall(r"^```\w*\n(.*?)^```$", README.read_text(), re.DOTALL | re.MULTILINE)
+
+
+def test_the_program_of_ones_own(tmp_path: Path) -> None:
+    (tmp_path / "notes.py").write_text(blocks()[4])
+    first = shell("python notes.py", tmp_path)
+    assert first.strip() in README.read_text()
+    assert first.startswith("completed ")
+    log = shell("polyloop log n1 --jsonl --store notes.db", tmp_path)
+    assert shell("python notes.py", tmp_path) == first
+    assert shell("polyloop log n1 --jsonl --store notes.db", tmp_path) == log
+
+
 def test_the_first_run(tmp_path: Path) -> None:
-    blocks = re.findall(r"^```\w*\n(.*?)^```$", README.read_text(), re.DOTALL | re.MULTILINE)
-    _, request, replies, commands, _ = blocks
+    _, request, replies, commands, *_ = blocks()
     (tmp_path / "REQUEST.toml").write_text(request)
     (tmp_path / "replies.jsonl").write_text(replies)
     lines = shell(commands, tmp_path).splitlines()

@@ -7,7 +7,7 @@ import threading
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Required, TypedDict, Unpack
 
 from msgspec.structs import replace
 
@@ -91,7 +91,18 @@ async def verify(run_id: str, *, store: Runs, head: str = "") -> Verdict:
     return await store.verify(run_id, head)
 
 
-def run_sync(request: Request, *, store: str | Path = ".polyloop/runs.db", tenant: str = "local", **wiring: Any) -> RunResult:
+class Given(TypedDict, total=False):
+    """What `run` is given beside its request and its store."""
+
+    model: Required[Model | str]
+    tools: ToolsGiven
+    actions: Actions | None
+    sinks: Sequence[Sink]
+    permission_mode: Mode
+    audit_to: Path | None
+
+
+def run_sync(request: Request, *, store: str | Path = ".polyloop/runs.db", tenant: str = "local", **wiring: Unpack[Given]) -> RunResult:
     """`run` for code without an event loop, or inside a running one: opens the store, runs on a thread of its own, closes it."""
 
     async def work() -> RunResult:
