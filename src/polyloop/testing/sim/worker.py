@@ -77,11 +77,13 @@ class Worker:
                 self.world.note("heartbeat", failed)
 
     async def _keep(self, life: Life, case: Case) -> None:
-        shelf = self.world.store.shelf(case.stream)
+        shelf, wait_s = self.world.store.shelf(case.stream), 3.0
         while not shelf.ended:
-            await asyncio.sleep(0.05 + self.world.delay(3))
+            await asyncio.sleep(0.05 + self.world.delay(wait_s))
             if self._wanted(life, case):
+                seq = len(shelf.records)
                 await self._visit(life, case)
+                wait_s = 3.0 if len(shelf.records) > seq else min(20.0, 1.5 * wait_s)
         if self.world.coin():
             await self._visit(life, case)
 
