@@ -203,7 +203,7 @@ class _Walk:
         if token.type in ("fence", "code_block"):
             self.add("code", token, runs=content, info=token.info.strip())
         elif token.type == "html_block":
-            self.add("raw", token, runs=(Run(content[0].text.lstrip(" ")),), info="html")
+            self.add("raw", token, runs=(Run(token.content.removesuffix("\n").lstrip(" ")),), info="html")
         elif token.type == "front_matter":
             self.add("raw", token, runs=(Run(f"---\n{token.content}\n---"),), info="yaml")
         elif token.type == "math_block":

@@ -46,7 +46,7 @@ _NOT_A_SLIP: Final = frozenset(
 _PLACE_AFTER: Final = re.compile(r".{0,2}[省市区县镇乡村州盟旗路街]")
 _MIN_LEFT: Final = 3
 _MIN_RIGHT: Final = 2
-#: Two characters left out (股份) are a slip only in front of a long ending; before a short one they make another office.
+#: Two characters left out are a slip only in front of a long ending; before a short one they make another office.
 _LEFT_OUT: Final = 2
 _LONG_ENDING: Final = 4
 _MIN_SHARED: Final = 6
