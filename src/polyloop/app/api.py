@@ -21,7 +21,7 @@ from polyloop.toolbox.registry import Registry
 from .request_file import read_bytes
 from .runs import Runs
 from .store import open_runs
-from .wiring import Wiring, executor, judged
+from .wiring import PROGRAMS, Wiring, executor, judged
 
 #: What a run may be given as tools: a registry, or the functions of one.
 ToolsGiven = Registry | Sequence[Callable[..., Any]]
@@ -129,7 +129,7 @@ def _wired(
     request: Request, model: Model | str, tools: ToolsGiven, actions: Actions | None, sinks: Sequence[Sink], mode: Mode
 ) -> tuple[Request, Wiring]:
     registry = tools if isinstance(tools, Registry) else Registry(tools)
-    named = source(model, lambda name: read_bytes(Path(name))) if isinstance(model, str) else model
+    named = source(model, lambda name: read_bytes(Path(name)), PROGRAMS) if isinstance(model, str) else model
     assembly = {"permission_mode": mode, **({"model": model} if isinstance(model, str) else {}), **request.assembly}
     made = executor(registry, mode, actions)
     reads, registry = judged(request, registry)

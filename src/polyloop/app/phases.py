@@ -56,6 +56,10 @@ class RunDrive:
     def __init__(self, runs: Runs, workspace: Workspace, sinks: Sequence[Sink] = ()) -> None:
         self._runs, self._workspace, self._sinks = runs, workspace, sinks
 
+    @property
+    def stopped(self) -> bool:
+        return self._runs.suspended
+
     async def logged(self, run_id: str) -> Request | None:
         try:
             return await self._runs.request(run_id)

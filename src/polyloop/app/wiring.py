@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from importlib.resources import files
 from pathlib import Path
 from typing import Final, cast
 
@@ -40,7 +41,9 @@ from polyloop.toolbox.registry import Registry, Tool, problems_of, usable
 from polyloop.toolbox.submit import Submit
 from polyloop.toolbox.worker import WorkerPool
 from polyloop.workspace import Workspace, workspace_tools
+from polyloop.workspace.exec import exec_tool
 from polyloop.workspace.limits import ANSWER_BYTES
+from polyloop.workspace.skills import Skills, skill_tools
 
 from .documents import Library
 from .request_file import Plan, read_bytes
@@ -118,15 +121,23 @@ def request_for(plan: Plan) -> Request:
     )  # fmt: skip
 
 
-def catalogue(workspace: Workspace | None, library: Library) -> dict[str, Tool]:
+def catalogue(workspace: Workspace | None, library: Library, skills: Skills | None = None) -> dict[str, Tool]:
     """Tools by name that a request may ask for: what this build ships."""
     tools: dict[str, Tool] = {"submit": Submit(), **document_tools(library.of)}
-    return tools if workspace is None else tools | workspace_tools(workspace)
+    if workspace is not None:
+        tools |= {**workspace_tools(workspace), "workspace_exec": exec_tool(workspace)}
+    return tools if skills is None else tools | skill_tools(skills)
 
 
-def _resolved(names: Sequence[str], completes: Sequence[str], workspace: Workspace | None, library: Library, base: str) -> Registry:
+def skills_of(assembly: Mapping[str, str]) -> Skills | None:
+    """The skills a run names: those shipped for audits, or a folder."""
+    said = assembly.get("skills")
+    return None if said is None else Skills(str(files("polyloop.audit") / "skills") if said == "audit" else said)
+
+
+def _resolved(names: Sequence[str], completes: Sequence[str], known: dict[str, Tool], library: Library, base: str) -> Registry:
     """The tools of a run. With document tools among them, `submit` holds a submission against the run's receipts."""
-    tools = Registry.resolve(names, known := catalogue(workspace, library), base, completes)
+    tools = Registry.resolve(names, known, base, completes)
     if any(isinstance(tools.find(name), DocTool) for name in tools.specs):
         tools = Registry.resolve(names, {**known, "submit": Submit(evidence=library.evidence)}, base, completes)
     return tools
@@ -139,7 +150,7 @@ def wire(plan: Plan, sinks: Sequence[Sink] = ()) -> Wiring:
 
 def catalogue_specs() -> list[ToolSpec]:
     """The specs of all shipped tools, workspace tools included."""
-    return list(Registry(catalogue(Workspace("."), Library()).values()).specs.values())
+    return list(Registry(catalogue(Workspace("."), Library(), Skills(".")).values()).specs.values())
 
 
 def workspace_of(assembly: Mapping[str, str]) -> Workspace:
@@ -158,7 +169,8 @@ def rewire(request: Request, sinks: Sequence[Sink] = (), shared: Workspace | Non
     model = source(assembly.get("model", ""), lambda name: read_bytes(base / name), PROGRAMS)
     names, completes = (cast("list[str]", json.loads(assembly.get(key, "[]"))) for key in ("tools", "completes"))
     workspace = None if shared is not None or "workspace" not in assembly else workspace_of(assembly)
-    tools = _resolved(names, completes, shared or workspace, library := Library(), str(base))
+    known = catalogue(shared or workspace, library := Library(), skills_of(assembly))
+    tools = _resolved(names, completes, known, library, str(base))
     mode = cast(Mode, assembly.get("permission_mode", "auto"))
     reads, tools = judged(request, tools)
     return Wiring(model, reads, tools, executor(tools, mode), tuple(sinks), workspace, library)

@@ -9,6 +9,7 @@ from typing import Final
 import typer
 
 from . import approvals, docs, phases, runs
+from .audit import audit
 from .demo import demo
 from .frame import LangOption, StoreOption, TenantOption, placed
 from .watch import watch
@@ -16,7 +17,7 @@ from .watch import watch
 app: Final = typer.Typer(name="polyloop", no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False)
 
 COMMANDS: Final = {
-    "demo": demo,
+    "demo": demo, "audit": audit,
     "run": runs.run, "resume": runs.resume, "cancel": runs.cancel, "settle": runs.settle, "abandon": runs.abandon, "fork": runs.fork,
     "runs": runs.runs_, "show": runs.show, "log": runs.log, "verify": runs.verify, "export": runs.export, "tools": runs.tools,
     "schema": runs.schema, "watch": watch,

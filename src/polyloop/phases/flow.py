@@ -57,6 +57,11 @@ class FlowResult(Struct, frozen=True):
 class Drive(Protocol):
     """How runs are carried out: the application's part."""
 
+    @property
+    def stopped(self) -> bool:
+        """Whether nothing more is to be started."""
+        ...
+
     async def logged(self, run_id: str) -> Request | None:
         """The request a run was started with, None if there is none."""
         ...
@@ -88,6 +93,8 @@ class _PhaseRunner:
             if last is None or last.ended is not None:
                 if last is not None and (stands := self._stands(attempts, last)):
                     return stands
+                if self.drive.stopped:
+                    return PhaseOutcome(self.phase.name, "interrupted", last.number if last else 0, last.run if last else "")
                 last = await self._begin(last)
             result = await self._go(last)
             if not result.ended:

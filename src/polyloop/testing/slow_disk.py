@@ -1,0 +1,25 @@
+"""A workspace on a slow disk: a write that has landed is not answered for a while. The window in which a kill leaves an intent open."""
+
+from __future__ import annotations
+
+import threading
+from typing import Final
+
+from polyloop.files import Landed
+from polyloop.files.landing import Landing
+from polyloop.workspace import Workspace
+
+EVERY: Final = "*"
+
+
+class SlowDisk(Workspace):
+    """Pauses `pause_s` after a file `path` (EVERY = any) has landed and before anybody is told."""
+
+    path: str = EVERY
+    pause_s: float = 0.0
+
+    def _publish(self, landing: Landing, key: str, attempt: int) -> Landed:
+        landed = super()._publish(landing, key, attempt)
+        if self.path in (EVERY, landing.path):
+            threading.Event().wait(self.pause_s)
+        return landed
