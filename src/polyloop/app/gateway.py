@@ -3,20 +3,34 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
-from polyloop.contract.problem import problem
-from polyloop.db import Damaged, Database, DbError, NewerSchema
+from polyloop.contract.problem import KINDS, Kind, problem
+from polyloop.db import Damaged, Database, DbError, NewerSchema, Tx
+from polyloop.db.birth import locate
 from polyloop.gateway.cache import SCHEMA
 from polyloop.gateway.office import Office
 from polyloop.gateway.settings import Settings, parse
+from polyloop.gateway.sources import seated, source
+from polyloop.ids import uuid7
+from polyloop.kernel.objects import Json
+from polyloop.kernel.records import Part
+from polyloop.kernel.seams import Message, ModelCallFailed, ModelRequest, Reply
 
+from .place import check_place
 from .request_file import read_bytes
 
+T = TypeVar("T")
 FILE: Final = "gateway.toml"
+#: The kind of problem a failed call is; codes not named are `invalid_response`.
+KIND_BY_CODE: Final[Mapping[str, Kind]] = {
+    **{kind: kind for kind in KINDS},
+    "binding_rejected": "validation", "bad_request": "validation", "spend_limit": "budget_exceeded", "price_unknown": "budget_exceeded",
+    "quota_exceeded": "budget_exceeded", "ledger_failed": "local_io",
+}  # fmt: skip
 
 
 def settings() -> Settings:
@@ -31,18 +45,59 @@ def office(store: str, tenant: str) -> Office:
     return Office(tenant, settings(), opened, environ=os.environ)
 
 
-@contextmanager
-def opened(store: str) -> Generator[Database]:
-    """The store, for looking at what the gateway keeps, or erasing it. Raises ProblemError (corrupt_store, local_io, ...)."""
+async def ask(store: str, tenant: str, model: str, text: str, binding: Mapping[str, str], params: Mapping[str, Json]) -> Reply:
+    """One call outside any run, with the defences, cache and ledger of every call. Raises ProblemError by the call's code."""
+    check_place(store, tenant)
+    at = office(store, tenant)
     try:
+        with _typed():
+            named = seated(source(model, lambda name: read_bytes(Path(name))), at)
+            request = ModelRequest(uuid7(), (Message("user", (Part(text=text),)),), params, binding, 1)
+            return await named.call(request)
+    except ModelCallFailed as failed:
+        kind = KIND_BY_CODE.get(failed.code, "invalid_response")
+        details = {"code": failed.code, "sent": failed.sent, **({"key": failed.key} if failed.key else {})}
+        started = None if failed.sent else False
+        raise problem(kind, failed.message or failed.code, operation="chat", stage="model", execution_started=started, details=details) from failed
+    finally:
+        await at.aclose()
+
+
+def look(store: str, tenant: str, fn: Callable[[Tx, str], list[T]]) -> list[T]:
+    """What a store has of a tenant; one that is not there has nothing, and is not made. Raises ProblemError (corrupt_store, ...)."""
+    check_place(store, tenant)
+    if not locate(store).exists():
+        return []
+    with _opened(store) as db:
+        return db.look(fn, tenant)
+
+
+def change(store: str, tenant: str, fn: Callable[[Tx, str], int]) -> int:
+    """Carry out a change of what a store has of a tenant. Raises as `look`."""
+    check_place(store, tenant)
+    if not locate(store).exists():
+        return 0
+    with _opened(store) as db:
+        return db.write_sync(fn, tenant)
+
+
+@contextmanager
+def _opened(store: str) -> Generator[Database]:
+    with _typed():
         db = Database.open(store, [SCHEMA])
+        try:
+            yield db
+        finally:
+            db.close()
+
+
+@contextmanager
+def _typed() -> Generator[None]:
+    try:
+        yield
     except Damaged as error:
         raise problem("corrupt_store", str(error), operation="gateway", stage="open") from error
     except NewerSchema as error:
         raise problem("capability_unavailable", str(error), operation="gateway", stage="open") from error
     except DbError as error:
-        raise problem("local_io", str(error), operation="gateway", stage="open") from error
-    try:
-        yield db
-    finally:
-        db.close()
+        raise problem("local_io", str(error), operation="gateway", stage="store") from error

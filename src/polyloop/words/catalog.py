@@ -126,6 +126,13 @@ SENTENCES: Final[dict[str, tuple[str, str]]] = {
     "phase.failed": ("{phase}：失败（第 {attempt} 次，{run}）", "{phase}: failed (attempt {attempt}, {run})"),
     "phase.interrupted": ("{phase}：已停下，可以继续（{run}）", "{phase}: stopped, it can go on ({run})"),
     "phase.recovered": ("，由 {recovery} 恢复", ", recovered by {recovery}"),
+    "gateway.held": ("{namespace}：{replies} 条回复，{size} 字节", "{namespace}: {replies} replies, {size} bytes"),
+    "gateway.nothing": ("没有内容。", "Nothing."),
+    "gateway.used": (
+        "{source} {session}：{calls} 次调用，输入 {input}、输出 {output} 个词元；已花费 {spent}，预留 {held}；{unknownCalls} 次价格不明",
+        "{source} {session}: {calls} calls, {input} tokens in, {output} out; spent {spent}, held {held}; {unknownCalls} at an unknown price",
+    ),
+    "gateway.erased": ("已删除 {erased} 条回复。", "{erased} replies erased."),
     "exported": ("已写入 {path}。", "Written to {path}."),
 }
 

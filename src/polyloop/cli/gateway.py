@@ -1,0 +1,122 @@
+"""Commands of the gateway: one call, what its cache holds, what calls have cost, and forgetting."""
+
+from __future__ import annotations
+
+import sys
+from decimal import Decimal
+from typing import Annotated, Any, Final
+
+import msgspec
+import typer
+
+from polyloop.app import gateway
+from polyloop.contract.problem import problem
+from polyloop.contract.spend import MICRO
+from polyloop.gateway import cache as kept
+from polyloop.gateway import ledger
+from polyloop.gateway.cache import Held
+from polyloop.gateway.ledger import Used
+from polyloop.kernel.objects import Json
+from polyloop.kernel.seams import Reply
+from polyloop.words.catalog import say
+
+from .frame import Place, carry_out, placed
+
+app: Final = typer.Typer(no_args_is_help=True, help="The gateway: call a model, see its cache and its cost.")
+NamespaceOption = Annotated[str | None, typer.Option("--namespace", help="Cache namespace.")]
+
+
+@app.command()
+@placed
+def chat(
+    place: Place,
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="For example openai:NAME@URL.")],
+    text: Annotated[str, typer.Argument(metavar="TEXT|-", help="What to say; - reads it from stdin.")],
+    namespace: NamespaceOption = None,
+    cache: Annotated[str | None, typer.Option("--cache", help="off, use or refresh.")] = None,
+    session: Annotated[str | None, typer.Option("--session", help="Session the cost is counted under.")] = None,
+    params: Annotated[str, typer.Option("--params", metavar="JSON", help="Parameters for the model, a JSON object.")] = "{}",
+) -> None:
+    """Call a model once, outside any run."""
+    named = {"cache_namespace": namespace, "cache": cache, "session_id": session}
+    binding = {f"gateway.{name}": value for name, value in named.items() if value is not None}
+    said = sys.stdin.read() if text == "-" else text
+
+    async def work() -> Reply:
+        return await gateway.ask(place.store, place.tenant, model, said, binding, _params(params))
+
+    reply = carry_out(place, work)
+    if place.as_json:
+        place.print_json(reply_json(reply))
+    else:
+        sys.stdout.write(f"{reply.text}\n")
+
+
+def _params(text: str) -> dict[str, Json]:
+    try:
+        return msgspec.json.decode(text, type=dict[str, Any])
+    except msgspec.MsgspecError as error:
+        raise problem("validation", f"--params: {error}", operation="chat", stage="arguments", details={"field": "params"}) from error
+
+
+def reply_json(reply: Reply) -> dict[str, Any]:
+    """The wire form of a reply."""
+    return {
+        "text": reply.text, "toolCalls": [msgspec.to_builtins(c) for c in reply.tool_calls], "finishReason": reply.finish_reason,
+        "servedBy": reply.served_by, "cached": reply.cached, "attempts": reply.attempts,
+        "usage": None if reply.usage is None else {"input": reply.usage.input, "output": reply.usage.output},
+    }  # fmt: skip
+
+
+@app.command()
+@placed
+def cache(place: Place) -> None:
+    """What the cache holds for this tenant, by namespace."""
+
+    async def work() -> list[Held]:
+        return gateway.look(place.store, place.tenant, kept.held)
+
+    found = carry_out(place, work)
+    if place.as_json:
+        place.print_json({"tenant": place.tenant, "namespaces": [msgspec.to_builtins(h) for h in found]})
+    else:
+        lines = [say("gateway.held", place.lang, namespace=h.namespace, replies=h.replies, size=h.bytes) for h in found]
+        sys.stdout.write("\n".join(lines or [say("gateway.nothing", place.lang)]) + "\n")
+
+
+@app.command()
+@placed
+def usage(place: Place) -> None:
+    """What this tenant's calls have cost, by session and source."""
+
+    async def work() -> list[Used]:
+        return gateway.look(place.store, place.tenant, ledger.usage)
+
+    found = carry_out(place, work)
+    if place.as_json:
+        place.print_json({"tenant": place.tenant, "usage": [_used_json(u) for u in found]})
+    else:
+        lines = [say("gateway.used", place.lang, **_used_json(u)) for u in found]
+        sys.stdout.write("\n".join(lines or [say("gateway.nothing", place.lang)]) + "\n")
+
+
+def _used_json(used: Used) -> dict[str, Any]:
+    """Credits as decimal text; `unknownCalls` have a cost that nobody knows."""
+    amounts = {name: format(Decimal(micro) / MICRO, "f") for name, micro in (("held", used.held_micro), ("spent", used.spent_micro))}
+    return {"session": used.session, "source": used.source, "calls": used.calls, "input": used.input, "output": used.output,
+            **amounts, "unknownCalls": used.unknown}  # fmt: skip
+
+
+@app.command()
+@placed
+def erase(place: Place, namespace: NamespaceOption = None) -> None:
+    """Forget the kept replies of this tenant, or of one of its namespaces. What was charged stays."""
+
+    async def work() -> int:
+        return gateway.change(place.store, place.tenant, lambda tx, tenant: kept.erase(tx, tenant, namespace))
+
+    erased = carry_out(place, work)
+    if place.as_json:
+        place.print_json({"tenant": place.tenant, "namespace": namespace, "erased": erased})
+    else:
+        sys.stdout.write(say("gateway.erased", place.lang, erased=erased) + "\n")
