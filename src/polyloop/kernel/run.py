@@ -18,7 +18,7 @@ from .flight import unbroken
 from .machine import State, fold, texts_of
 from .objects import Json, Request, RunResult
 from .records import BlobRef, Record, Sealed, bytes_text
-from .seams import Conflict, CorruptStore, Damage, Loaded, NewerSchema, StaleFence, StoreError, Stream
+from .seams import Conflict, CorruptStore, Damage, Head, Loaded, Log, NewerSchema, StaleFence, StoreError, Stream
 from .snapshot import BadRequest, acceptable, differences, is_name, snapshot
 
 T = TypeVar("T")
@@ -77,14 +77,15 @@ class Past:
 
     def result_of(self, state: State, look: view.Look) -> Json:
         """The result an end record points at, read from these records."""
-        ended = state.ended
-        if ended is None:
-            return None
+        return None if state.ended is None else view.result_value(state.ended, self.records, look)
 
-        def reply_before(seq: int) -> r.ModelResult | None:
-            return next((x for x in reversed(self.records[:seq]) if isinstance(x, r.ModelResult)), None)
 
-        return view.result_value(ended, self.records.__getitem__, reply_before, look)
+async def known(stream: Stream, log: Log) -> Head:
+    """The end of a run that has begun. Raises NoSuchRun."""
+    head = await log.head(stream)
+    if head is None or not head.seq:
+        raise NoSuchRun(stream.run)
+    return head
 
 
 async def start(request: Request, seams: Seams, kill: Killer, watch: Callable[[Driver], None]) -> RunResult:
@@ -152,9 +153,7 @@ async def resume(
 
     Raises NoSuchRun, ParameterDrift (recorded once as resume_refused), OwnedElsewhere, StoreError kinds.
     """
-    head = await seams.log.head(stream)
-    if head is None or not head.seq:
-        raise NoSuchRun(stream.run)
+    await known(stream, seams.log)
     return await _enter(stream, request, seams, kill, watch, accepted, refusing=True)
 
 
@@ -197,9 +196,7 @@ def _fields(past: Past, offered: r.RunStarted | None, accepted: Sequence[str]) -
 async def abandon(stream: Stream, seams: Seams, kill: Killer, by: str) -> RunResult:
     """Write the end of a run that nobody will go on with; nothing else of it is touched. Raises as `resume`."""
     driver = Driver(stream, seams)
-    head = await seams.log.head(stream)
-    if head is None or not head.seq:
-        raise NoSuchRun(stream.run)
+    await known(stream, seams.log)
     past = await _held(driver, _closed(driver, kill, by))
     await unbroken(_release(driver))
     return _result(driver, past.result(driver.look))

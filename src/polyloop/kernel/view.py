@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, cast
 
 import msgspec
@@ -119,14 +119,15 @@ def step_view(step: r.Step, state: State, look: Look) -> dict[str, Json]:
     return {**fields_of(step, look), **step_fields(step, cast(r.ModelResult, state.reply), look)}
 
 
-def result_value(ended: r.RunEnded, at: Callable[[int], Record], reply_before: Callable[[int], r.ModelResult | None], look: Look) -> Json:
+def result_value(ended: r.RunEnded, records: Sequence[Record], look: Look) -> Json:
     """The result an end record points at: the arguments of the completing call, or the final answer."""
     if ended.result_of is None:
         return ended.result
-    record = at(ended.result_of)
+    record = records[ended.result_of]
     if isinstance(record, r.ActionIntent):
-        return _shown_args(record, reply_before(ended.result_of), look)
-    return answer_of(cast(r.RunStarted, at(0)), look(record.text)) if isinstance(record, r.ModelResult) else None
+        reply = next((x for x in reversed(records[: ended.result_of]) if isinstance(x, r.ModelResult)), None)
+        return _shown_args(record, reply, look)
+    return answer_of(cast(r.RunStarted, records[0]), look(record.text)) if isinstance(record, r.ModelResult) else None
 
 
 def answer_of(start: r.RunStarted, text: str) -> Json:
