@@ -22,7 +22,9 @@ def test_S2_27_a_run_ends_is_read_back_and_checked_by_a_program_that_knows_nothi
     assert (code, told["schema"], told["state"], told["completedBy"]) == (0, "polyloop.run.v1", "ended", "completion_tool")
     assert told["result"] == {"summary": "done"}
     assert desk.json("run", "r.toml", "--run-id", "r1") == (0, told)
-    assert desk.call("export", "r1", "--format", "chain", "--out", "chain.jsonl")[0] == 0
+    for out, expected in (("chain.jsonl", 0), ("chain.jsonl", 7), (str(desk.folder / "again.jsonl"), 0), ("missing/x", 2), (".", 2)):
+        assert desk.call("export", "r1", "--format", "chain", "--out", out)[0] == expected
+    assert (desk.folder / "again.jsonl").read_bytes() == (desk.folder / "chain.jsonl").read_bytes()
     checked = subprocess.run([sys.executable, str(CHECKER), "chain.jsonl"], cwd=desk.folder, capture_output=True, text=True, check=True)
     assert checked.stdout.split() == [told["headHash"], str(told["lastSeq"] + 1)]
     code, verdict = desk.json("verify", "r1", "--head", told["headHash"])
@@ -243,7 +245,8 @@ def test_S2_28_an_action_only_a_person_can_settle(desk: Desk) -> None:
     assert (code, told["waiting"]["kind"]) == (5, "settle")
     assert desk.json("settle", "q", "--call", "1", "--as", "done")[0] == 2
     assert desk.json("settle", "q", "--call", "0", "--as", "perhaps")[0] == 2
-    assert desk.json("settle", "q", "--call", "0", "--as", "done")[0] == 0
+    for word, expected in (("done", 0), ("done", 0), ("not-done", 7), ("retry", 7)):
+        assert desk.json("settle", "q", "--call", "0", "--as", word)[0] == expected
     code, told = desk.json("resume", "q")
     assert (code, told["reason"], told["counters"]["validSteps"]) == (0, "completed", 2)
     assert (desk.folder / "notes.txt").read_text() == "once\n"

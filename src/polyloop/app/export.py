@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any, Final
 
 from polyloop.contract.problem import problem
@@ -30,10 +31,11 @@ def _line(s: Sealed) -> dict[str, Any]:
 
 
 def land(out: str, data: bytes) -> None:
-    """Write a new file below the working directory, whole or not at all, never over an existing one. Raises ProblemError."""
+    """Write a new file where a person says, whole or not at all, never over an existing one. Raises ProblemError."""
+    place = Path(out).absolute()
     try:
-        with Root(".") as here:
-            write_atomic(here, out, data, if_absent=True)
+        with Root(place.parent) as folder:
+            write_atomic(folder, place.name, data, if_absent=True)
     except FileProblem as e:
         details = e.details
         raise problem(e.kind, e.message, operation="export", stage="landing", execution_started=e.started, details=details) from e

@@ -259,14 +259,23 @@ class Runs:
         return replace(request, run_id=new_id, origin=origin, history=history, budget=budget or request.budget)
 
     async def settle(self, run_id: str, call: int, decision: str, by: str) -> None:
-        """Say what became of an action nobody could ask about. Raises ProblemError(validation) when it is not such a one."""
+        """Say what became of an action nobody could ask about. Raises ProblemError: validation when it is not such a one, conflict
+
+        when somebody has already said something else: the first word counts.
+        """
         state = _folded((await self.read(run_id)).sealed)
         found = state.call(call)
         token = _settle_token(found) if found else ""
         if not token:
             message = f"call {call} of run {run_id} does not wait to be settled"
             raise problem("validation", message, operation="settle", stage="arguments")
-        await self.resolve(run_id, token, SETTLE_DECISIONS[decision], by)
+        said, since = SETTLE_DECISIONS[decision], state.spent.get(token, 0)
+        await self.resolve(run_id, token, said, by)
+        signals = await self.log.signals(self.stream(run_id), since)
+        first = next(s.decision for s in signals if s.token == token and s.decision in SETTLE_DECISIONS.values())
+        if first != said:
+            message = f"call {call} of run {run_id} was already settled otherwise ({first})"
+            raise problem("conflict", message, operation="settle", stage="precondition")
 
     async def resolve(self, run_id: str, token: str, decision: str, by: str, body: Json = None) -> None:
         """Leave the resolution of a wait for whoever goes on with the run."""
