@@ -13,7 +13,7 @@ import pytest
 from polyloop.contract.problem import ProblemError
 from polyloop.gateway import wire
 from polyloop.gateway.faults import SourceError
-from polyloop.gateway.openai import decoded, encoded, endpoint
+from polyloop.gateway.openai import base_url, decoded, encoded
 from polyloop.gateway.settings import Retry, Settings, SourceSettings
 from polyloop.kernel.native_tools import NativeTools
 from polyloop.kernel.objects import Agent, ToolSpec
@@ -167,9 +167,9 @@ def test_a_lone_surrogate_travels_as_its_escape():
 def test_where_calls_go(url, goes_to):
     if goes_to is None:
         with pytest.raises(ProblemError):
-            endpoint("m", url)
+            base_url("m", url, "/chat/completions")
     else:
-        assert endpoint("m", url) == goes_to
+        assert base_url("m", url, "/chat/completions") == goes_to
 
 
 def test_a_key_goes_only_where_it_was_named_for_and_never_in_clear_over_a_network():

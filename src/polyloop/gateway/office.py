@@ -59,8 +59,8 @@ class Inside:
         return await self._model.call(request)
 
 
-#: Makes a source that costs by its kind: (whole name, settings, key).
-Maker = Callable[[str, SourceSettings, str], Source]
+#: Makes a source that costs: (whole name, settings, the key for a URL).
+Maker = Callable[[str, SourceSettings, Callable[[str], str]], Source]
 
 
 def _jitter() -> float:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
@@ -17,7 +17,7 @@ from polyloop.kernel.objects import Json, ToolSpec
 from polyloop.kernel.records import Part, ToolCall, Usage, canonical
 from polyloop.kernel.seams import Message, ModelRequest, Reply
 
-from .faults import SourceError, invalid, of_status, refused
+from .faults import Fault, SourceError, invalid, of_status, refused
 from .settings import SourceSettings
 from .wire import Answer, Wire, classify
 
@@ -32,34 +32,35 @@ class OpenAI:
 
     metered, cacheable = True, True
 
-    def __init__(self, name: str, settings: SourceSettings, key: str = "") -> None:
+    def __init__(self, name: str, settings: SourceSettings, key_for: Callable[[str], str]) -> None:
         """Raises ProblemError(validation) for a name that is not MODEL@URL, or a URL with a secret, query or fragment in it."""
         found = _NAME.fullmatch(name.partition(":")[2])
         if found is None:
-            raise _unusable(name, "it is written openai:MODEL@URL")
-        self.name, self.settings, self._key = name, settings, key
-        self._model, self._url = found["model"], endpoint(name, found["url"])
+            raise unusable(name, "it is written openai:MODEL@URL")
+        self.name, self._settings, self._model = name, settings, found["model"]
+        self._url = base_url(name, found["url"], "/chat/completions")
+        self._key = key_for(self._url)
 
-    def classify(self, error: Exception) -> Any:
+    def classify(self, error: Exception) -> Fault | None:
         return classify(error)
 
     async def ask(self, request: ModelRequest, wire: Wire) -> Reply:
-        body = encoded(self._model, request, self.settings)
+        body = encoded(self._model, request, self._settings)
         headers = {"authorization": f"Bearer {self._key}"} if self._key else {}
         return decoded(await wire.post(self._url, headers, body), self.name)
 
 
-def _unusable(name: str, why: str) -> Exception:
+def unusable(name: str, why: str) -> Exception:
     return problem("validation", f"model {name!r}: {why}", operation="run", stage="arguments")
 
 
-def endpoint(name: str, url: str) -> str:
-    """The URL calls go to: `/chat/completions` under the base, which is `/v1` where the name gives none."""
+def base_url(name: str, url: str, verb: str) -> str:
+    """The URL calls go to: the verb under the base, which is `/v1` where the name gives none."""
     parts = urlsplit(url)
     if not parts.hostname or parts.username or parts.password or parts.query or parts.fragment:
-        raise _unusable(name, "its URL has a host and a path, and no user, query or fragment")
+        raise unusable(name, "its URL has a host and a path, and no user, query or fragment")
     path = parts.path.rstrip("/") or "/v1"
-    return f"{parts.scheme}://{parts.netloc}{path if path.endswith('/chat/completions') else path + '/chat/completions'}"
+    return f"{parts.scheme}://{parts.netloc}{path if path.endswith(verb) else path + verb}"
 
 
 # --- what is sent ------------------------------------------------------------------------------------------------

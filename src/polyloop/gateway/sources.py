@@ -1,4 +1,4 @@
-"""Model sources by name: `script:FILE`, `rules:PROGRAM`, `openai:MODEL@URL`. A source of an unknown kind is refused before a run starts.
+"""Model sources by name: `script:`, `rules:`, `openai:`, `anthropic:`. A source of an unknown kind is refused before a run starts.
 
 Every model a request names is a `GatewayModel` over a `Gateway`, so the defences of bindings hold for all of them.
 """
@@ -13,6 +13,7 @@ from polyloop.contract.problem import problem
 from polyloop.kernel.seams import Model
 
 from . import script
+from .anthropic import Anthropic
 from .bindings import GatewayModel
 from .gateway import Gateway
 from .office import Inside, Maker, Office, Source
@@ -30,13 +31,18 @@ def _script(rest: str, read_file: ReadFile) -> Model:
 
 SOURCES: Final[Mapping[str, Callable[[str, ReadFile], Model]]] = {"script": _script}
 #: Sources whose calls leave the process.
-REMOTE: Final[Mapping[str, Maker]] = {"openai": OpenAI}
+REMOTE: Final[Mapping[str, Maker]] = {"openai": OpenAI, "anthropic": Anthropic}
 
 
 class NamedModel(GatewayModel):
     """A model that a request names. Its gateway is ours; one that a caller has put together stays as it is."""
 
     gateway: Gateway
+
+
+def _no_key(_: str) -> str:
+    """Before there is an office no call is made: the source is only checked."""
+    return ""
 
 
 def source(name: str, read_file: ReadFile, programs: Mapping[str, Program] = MappingProxyType({})) -> Model:
@@ -49,7 +55,9 @@ def _source(name: str, read_file: ReadFile, programs: Mapping[str, Program]) -> 
     if kind == "rules" and rest in programs:
         return Inside(name, RulesModel(name, programs[rest]))
     if kind in REMOTE and rest:
-        return REMOTE[kind](name, SourceSettings(), "")
+        return REMOTE[kind](name, SourceSettings(), _no_key)
+    if kind == "local":
+        raise problem("capability_unavailable", f"{name!r}: this build has no engine for local weights", operation="run", stage="open")
     make = SOURCES.get(kind)
     if make is None or not rest:
         known = ", ".join([*(f"{k}:" for k in (*SOURCES, *REMOTE)), *(f"rules:{program}" for program in programs)])
@@ -74,5 +82,4 @@ def _remote(name: str, office: Office) -> Source:
     kind, _, rest = name.partition(":")
     if kind not in REMOTE or not rest:
         raise problem("validation", f"{name!r} cannot stand in: it is no source of kind {', '.join(REMOTE)}", operation="gateway", stage="open")
-    settings = office.settings.of(name)
-    return REMOTE[kind](name, settings, office.key(name, rest.rpartition("@")[2]))
+    return REMOTE[kind](name, office.settings.of(name), lambda url: office.key(name, url))
