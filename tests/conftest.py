@@ -10,6 +10,8 @@ import functools
 import os
 import shutil
 import subprocess
+from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -28,6 +30,7 @@ def _strace_works() -> bool:
 #: Components that are more than a command on the PATH.
 PROBES = {
     "root": lambda: os.geteuid() == 0,
+    "postgres": lambda: os.geteuid() == 0 and any(Path("/usr/lib/postgresql").glob("*/bin/initdb")) and bool(find_spec("psycopg")),
     "strace": _strace_works,  # installed, and this machine lets us trace
     "bubblewrap": lambda: bool(shutil.which("bwrap")),
 }

@@ -19,6 +19,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar, TypeVarTuple, cast
@@ -49,8 +50,8 @@ class _Unit:
 class Database:
     """One open store. Safe to use from any thread and any number of event loops; not across a fork."""
 
-    def __init__(self, path: Path, session: Session) -> None:
-        self.path = path
+    def __init__(self, connect: Callable[[], Session], session: Session) -> None:
+        self._open = connect
         #: Transactions committed by this object.
         self.commits = 0
         self._queue: SimpleQueue[list[_Unit] | None] = SimpleQueue()
@@ -61,7 +62,7 @@ class Database:
         self._session: Session | None = session
         self._failed: list[Session] = []
         self._ended = False
-        self._idle: list[SqliteSession] = []
+        self._idle: list[Session] = []
         self._pool = ThreadPoolExecutor(READERS, thread_name_prefix="polyloop-db-read")
         self._thread = threading.Thread(target=self._work, name="polyloop-db-write", daemon=True)
         self._thread.start()
@@ -70,10 +71,15 @@ class Database:
     def open(cls, where: str | Path, schemas: Sequence[Schema]) -> Database:
         """Open the store at a path or `sqlite:PATH`; make it (0600, parent folders too) if it is not there; migrate it.
 
-        Raises Damaged (not a database, empty, foreign), NewerSchema (file untouched), DbError.
+        Also `postgresql://...`: a database that is there, and empty or ours. Raises Damaged (not a database, empty, foreign),
+        NewerSchema (file untouched), DbError.
         """
+        if isinstance(where, str) and where.startswith(("postgresql://", "postgres://")):
+            from .postgres import PostgresSession, prepare_postgres
+
+            return cls(partial(PostgresSession, where), prepare_postgres(where, schemas))
         path = locate(where)
-        return cls(path, prepare(path, schemas))
+        return cls(partial(SqliteSession, path), prepare(path, schemas))
 
     async def write(self, fn: Callable[[Tx, *Ts], T], *args: *Ts) -> T:
         """Run `fn(tx, *args)` on the writer thread; returns its value when the commit is durable.
@@ -141,7 +147,7 @@ class Database:
 
     # --- reading ---------------------------------------------------------------------------------------------------
 
-    def _reader(self) -> SqliteSession:
+    def _reader(self) -> Session:
         if self._failed:
             try:
                 self.write_sync(_nothing)
@@ -273,8 +279,8 @@ class Database:
             self._session = session
         return self._session
 
-    def _connect(self) -> SqliteSession:
-        session = SqliteSession(self.path)
+    def _connect(self) -> Session:
+        session = self._open()
         try:
             session.configure()
         except BaseException:

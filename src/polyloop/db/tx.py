@@ -28,6 +28,14 @@ class Tx(Protocol):
 class Session(Tx, Protocol):
     """One connection of a driver. Every verb raises only the errors of `db.errors`."""
 
+    def configure(self) -> None:
+        """Set the connection up for work."""
+        ...
+
+    def read_only(self) -> None:
+        """From now on it cannot write."""
+        ...
+
     def begin(self) -> None:
         """Begin a write transaction, waiting for other processes up to the busy timeout."""
         ...

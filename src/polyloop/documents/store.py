@@ -206,8 +206,8 @@ def neighbour(tx: Tx, tenant: str, node_id: str, pos: str, revision: int, *, aft
 def changed_at(tx: Tx, tenant: str, node_id: str, revision: int) -> tuple[list[Row], list[Row]]:
     """The rows a revision added and those it ended, each in order."""
     fields = "select id, pos, body, hash from doc_block where tenant = ? and node = ?"
-    added = tx.rows(f"{fields} and since_rev = ? order by +pos", tenant, node_id, revision)
-    ended = tx.rows(f"{fields} and until_rev = ? order by +pos", tenant, node_id, revision)
+    added = tx.rows(f"{fields} and since_rev = ? order by pos || ''", tenant, node_id, revision)
+    ended = tx.rows(f"{fields} and until_rev = ? order by pos || ''", tenant, node_id, revision)
     return [Row(*r) for r in added], [Row(*r) for r in ended]
 
 
