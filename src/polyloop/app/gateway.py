@@ -11,11 +11,13 @@ from typing import Final, TypeVar
 from polyloop.contract.problem import KINDS, Kind, problem
 from polyloop.db import Damaged, Database, DbError, NewerSchema, Tx
 from polyloop.db.birth import locate
+from polyloop.gateway import script
 from polyloop.gateway.cache import SCHEMA
 from polyloop.gateway.office import Office
 from polyloop.gateway.settings import Settings, parse
 from polyloop.gateway.sources import seated, source
 from polyloop.ids import uuid7
+from polyloop.kernel import records as r
 from polyloop.kernel.objects import Json
 from polyloop.kernel.records import Part
 from polyloop.kernel.seams import Message, ModelCallFailed, ModelRequest, Reply
@@ -61,6 +63,16 @@ async def ask(store: str, tenant: str, model: str, text: str, binding: Mapping[s
         raise problem(kind, failed.message or failed.code, operation="chat", stage="model", execution_started=started, details=details) from failed
     finally:
         await at.aclose()
+
+
+async def recorded(store: str, tenant: str, run_id: str) -> bytes:
+    """The replies of a run as a script file. Raises ProblemError(not_found, corrupt_store, ...)."""
+    from .store import read_runs
+
+    async with read_runs(store, tenant) as runs:
+        read = await runs.read(run_id)
+    records = [r.decode(s.kind, s.body or b"") for s in read.sealed if s.kind == "model_result"]
+    return script.recorded((m for m in records if isinstance(m, r.ModelResult)), read.look)
 
 
 def look(store: str, tenant: str, fn: Callable[[Tx, str], list[T]]) -> list[T]:

@@ -109,6 +109,17 @@ def _used_json(used: Used) -> dict[str, Any]:
 
 @app.command()
 @placed
+def record(place: Place, run_id: Annotated[str, typer.Argument(metavar="RUN", help="The run.")]) -> None:
+    """Print the replies of a run as a script file: `script:FILE` says them again."""
+
+    async def work() -> bytes:
+        return await gateway.recorded(place.store, place.tenant, run_id)
+
+    sys.stdout.write(carry_out(place, work).decode())
+
+
+@app.command()
+@placed
 def erase(place: Place, namespace: NamespaceOption = None) -> None:
     """Forget the kept replies of this tenant, or of one of its namespaces. What was charged stays."""
 

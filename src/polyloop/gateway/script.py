@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated, Any, Final, NoReturn
 
 import msgspec
@@ -15,24 +15,24 @@ from msgspec import Meta, Struct
 
 from polyloop.contract.problem import problem
 from polyloop.kernel.objects import Json
-from polyloop.kernel.records import ToolCall, Usage
+from polyloop.kernel.records import ModelResult, Text, ToolCall, Usage, canonical
 from polyloop.kernel.seams import ModelCallFailed, ModelRequest, Reply
 
 LONGEST_DELAY_S: Final = 86400.0
 
 
-class CallLine(Struct, forbid_unknown_fields=True):
+class CallLine(Struct, forbid_unknown_fields=True, omit_defaults=True):
     id: str
     name: str
     arguments: str
 
 
-class ErrorLine(Struct, forbid_unknown_fields=True):
+class ErrorLine(Struct, forbid_unknown_fields=True, omit_defaults=True):
     code: str
     sent: bool = True
 
 
-class Line(Struct, forbid_unknown_fields=True):
+class Line(Struct, forbid_unknown_fields=True, omit_defaults=True):
     """One line of a script (interface.md, Script lines)."""
 
     text: str = ""
@@ -60,6 +60,20 @@ def parse(name: str, data: bytes) -> tuple[Line, ...]:
         except (ValueError, RecursionError) as error:
             raise problem("validation", f"{name}, line {number}: {error}", operation="script", stage="arguments") from error
     return tuple(lines)
+
+
+def recorded(results: Iterable[ModelResult], look: Callable[[Text], str]) -> bytes:
+    """A script that says again what a run's model said: one line a reply, and how the last call failed, if it did."""
+    lines: list[Line] = []
+    failed: list[Line] = []
+    for result in results:
+        failed = []
+        if result.error is not None:
+            failed = [Line(error=ErrorLine(result.error.code, result.error.sent))]
+            continue
+        calls = tuple(CallLine(c.id, c.name, look(c.arguments)) for c in result.tool_calls)
+        lines.append(Line(look(result.text), calls, None, result.finish_reason, result.usage, look(result.reasoning), items=result.items))
+    return b"".join(canonical(line) + b"\n" for line in (*lines, *failed))
 
 
 class ScriptModel:
