@@ -112,3 +112,21 @@ def test_a_run_cannot_reach_its_own_log_in_its_workspace(desk: Desk) -> None:
     results = [x for x in map(json.loads, out.splitlines()) if x["kind"] == "action_result"]
     assert [x["status"] for x in results] == ["error"] * len(names) + ["ok"] * 2
     assert "data.db" not in json.dumps(results[-2])
+
+
+def test_S2_27_a_flipped_byte_of_any_text_is_found_and_its_record_named(desk: Desk) -> None:
+    texts = ["a" * 3000, "b" * 5000]
+    desk.request(script=[{**act("look", n=1), "reasoning": text} for text in texts] + [act("submit", summary="s")], head='run_id = "t"')
+    assert desk.json("run", "r.toml")[0] == 0
+    replies = [x["seq"] for x in desk.records("t") if x["kind"] == "model_result"]
+    with store(desk) as db:
+        rows = db.execute("select id, texts from frame where texts is not null order by first_seq").fetchall()
+        for (row, kept), seq in zip(rows, replies, strict=False):
+            for at in (0, len(kept) - 1):
+                db.execute("update frame set texts = ? where id = ?", (kept[:at] + bytes([kept[at] ^ 1]) + kept[at + 1 :], row))
+                db.commit()
+                code, told = desk.json("verify", "t")
+                assert (code, told["problem"]["kind"], told["problem"]["seq"], told["records"]) == (1, "blob", seq, seq)
+            db.execute("update frame set texts = ? where id = ?", (kept, row))
+    db.close()
+    assert (len(rows), desk.json("verify", "t")[0]) == (2, 0)

@@ -29,7 +29,7 @@ from polyloop.kernel.machine import Call, State
 from polyloop.kernel.objects import Budget, Json, Origin, Request, RunResult
 from polyloop.kernel.records import bytes_text
 from polyloop.kernel.snapshot import BadRequest, is_name, request_of
-from polyloop.kernel.verify import Finding, Verdict, verify
+from polyloop.kernel.verify import Verdict
 from polyloop.kernel.view import Look, run_result
 from polyloop.kernel.watch import Watcher
 from polyloop.toolbox.worker import WorkerPool
@@ -37,6 +37,7 @@ from polyloop.toolbox.worker import WorkerPool
 from .audit_log import AuditLog, digests_of
 from .gateway import office
 from .holding import Holding
+from .verdict import verdict
 from .wiring import Wiring, logged_wiring
 
 #: Resolution of an `ask` by the word a person uses (interface.md, settle --as).
@@ -351,14 +352,7 @@ class Runs:
             found = await self.log.head(stream)
             if found is None or not found.seq:
                 raise kernel.NoSuchRun(run_id)
-            try:
-                loaded = await self.log.load(stream)
-                blobs = await self.log.blobs(stream, list(dict.fromkeys(digests_of(loaded.records))))
-            except k.CorruptStore as e:
-                return _unread(0, r.ZERO_HASH, Finding("corrupt_store", e.seq, str(e)))
-        if loaded.torn is not None:
-            return _unread(len(loaded.records), _head(loaded), Finding("torn", loaded.torn.first_seq, loaded.torn.reason))
-        return verify(loaded.records, blobs, head)
+            return await verdict(self.log, stream, head)
 
 
 async def _told(seams: Seams, result: RunResult) -> RunResult:
@@ -371,15 +365,6 @@ async def _told(seams: Seams, result: RunResult) -> RunResult:
 
 def _folded(sealed: Sequence[k.Sealed]) -> State:
     return kernel.Past(k.Loaded(tuple(sealed))).state
-
-
-def _unread(records: int, head: str, finding: Finding) -> Verdict:
-    """The verdict on a log that cannot be read to its end."""
-    return Verdict(records, ended=False, head_hash=head, erased=0, problem=finding)
-
-
-def _head(loaded: k.Loaded) -> str:
-    return loaded.records[-1].hash if loaded.records else r.ZERO_HASH
 
 
 def _settle_token(call: Call) -> str:
