@@ -41,7 +41,7 @@ BUDGETS = {
     "db": 900, "files": 600, "stores": 900,
     "documents": 2500, "canvas": 2500, "media": 1500, "dialogue": 600, "gateway": 900, "workspace": 900, "engines": 500, "formats": 2500,
     "toolbox": 1300, "views": 600, "phases": 700, "audit": 2000, "environments": 400,
-    "app": 1500, "testing": 2900, "cli": 1200, "server": 1200, "demo": 100,
+    "app": 1500, "testing": 2900, "cli": 1200, "server": 1200,
 }  # fmt: skip
 
 DRAWERS = {"utils", "util", "common", "helpers", "helper", "manager", "managers", "base", "misc", "shared", "stuff"}
@@ -49,7 +49,7 @@ DRAWERS = {"utils", "util", "common", "helpers", "helper", "manager", "managers"
 #: module -> (where it is forbidden, where it is allowed all the same, why)
 BANNED_IMPORTS: dict[str, tuple[str, tuple[str, ...], str]] = {
     "unittest.mock": ("", (), "fakes are products: polyloop.testing"),
-    "time": (SRC, ("clock.py", "ids.py", "demo/"), "clock is the only door to time"),
+    "time": (SRC, ("clock.py", "ids.py"), "clock is the only door to time"),
     "random": (SRC, ("ids.py", "testing/"), "ids is the only door to randomness; testing draws from a seed"),
     "uuid": (SRC, ("ids.py",), "ids makes ids"),
     "secrets": (SRC, ("ids.py",), "ids is the only door to randomness"),

@@ -59,48 +59,44 @@ SENTENCES: Final[dict[str, tuple[str, str]]] = {
     "approval.decided": ("已记录：{decision}。", "Recorded: {decision}."),
     "approval.none": ("没有等待批准的操作。", "Nothing waits for approval."),
     "demo.begin": (
-        "一个代理要往账本里写三条记录。运行 {run} 开始，在它自己的进程里。",
-        "An agent is to write three entries into a ledger. Run {run} starts in a process of its own.",
+        "审核 {file}：计划、执行、总结三个阶段，由内置的规则模型完成，不联网。工作进程已经启动。",
+        "Auditing {file} in three phases (plan, execute, summarize) with the built-in rules, offline. The worker is running.",
     ),
     "demo.killed": (
-        "第二条已经写进文件、结果还没记入日志时，进程 {pid} 被 SIGKILL 杀死（退出状态 {status}）。",
-        "With the second entry in the file and its result not yet in the log, process {pid} is killed (wait status {status}).",
+        "✗ {file} 刚写进磁盘、结果还没记入日志，进程 {pid} 就被 SIGKILL 杀死（退出状态 {status}）。",
+        "✗ {file} is on the disk, its result not yet in the log: process {pid} is killed with SIGKILL (wait status {status}).",
     ),
     "demo.tail": (
-        "日志停在 {kind}：有意图，没有结果。现在由另一个进程继续。",
-        "The log ends with {kind}: an intent without a result. Another process now goes on.",
+        "  日志停在第 {seq} 条 {kind}：有意图，没有结果。",
+        "  The log ends with record {seq}, {kind}: an intent without a result.",
     ),
     "demo.replay": (
-        "恢复：第 {of} 条意图按 {policy} 处理——先去账本里按键查，查到了，不再写一遍。",
-        "Recovery: intent {of} is handled by policy {policy}: the ledger is asked by key, the entry is there, nothing is written again.",
+        "↻ 另一个进程接着做：第 {of} 条意图按 {policy} 处理——向工作区按键查询，已经写成，不再重写。",
+        "↻ Another process goes on: intent {of} is handled by {policy}: the workspace is asked by key, it did land, it is not written again.",
     ),
-    "demo.step": ("  #{seq:<3} {tool:<14} {outcome:<14} 修复：{repairs}", "  #{seq:<3} {tool:<14} {outcome:<14} repairs: {repairs}"),
-    "demo.ended": (
-        "结束：{reason}。账本 {entries} 条，互不重复 {unique} 条。",
-        "Ended: {reason}. The ledger holds {entries} entries, {unique} distinct.",
-    ),
+    "demo.once": ("  {file}：一个文件，{receipts} 张回执。", "  {file}: one file, {receipts} receipt."),
     "demo.verified": (
-        "校验：{records} 条记录，哈希链完整，到 {head}。",
-        "Verified: {records} records, the hash chain is whole up to {head}.",
+        "✓ {runs} 次运行、{records} 条记录全部校验，哈希链完整：",
+        "✓ {runs} runs, {records} records verified, every hash chain is whole:",
     ),
+    "demo.head": ("    {run:<12} {head}", "    {run:<12} {head}"),
+    "demo.found": (
+        "✓ 审核完成：{found} 项发现（错误 {errors}，其他 {warnings}），每条都有原文引证：",
+        "✓ Audited: {found} findings ({errors} errors, {warnings} others), each with a quote from the document:",
+    ),
+    "demo.finding": ("    · {message}\n      “{quote}”", "    · {message}\n      “{quote}”"),
+    "demo.more": ("    …… 另有 {more} 项", "    ... and {more} more"),
     "demo.look": (
-        "去看：{folder} 里的 ledger.txt；cd 过去运行 polyloop show {run} --store runs.db，或 polyloop log {run} --jsonl --store runs.db",
-        "Look at ledger.txt in {folder}; there, run: polyloop show {run} --store runs.db, or polyloop log {run} --jsonl --store runs.db",
+        "报告：{report}\n日志：cd {folder} && polyloop show {run} --store runs.db",
+        "Report: {report}\nLog: cd {folder} && polyloop show {run} --store runs.db",
     ),
-    "doc.success": ("{operation}：已完成。", "{operation}: done."),
-    "doc.partial_success": (
-        "{operation}：只完成了一部分；先看 steps 与 compensation，不要重做已成功的步骤。",
-        "{operation}: done in part; look at steps and compensation, repeat nothing that succeeded.",
-    ),
-    "doc.unknown": (
-        "{operation}：不知道是否已写入；先回读，或用 reconcile 查明，不要重发。",
-        "{operation}: not known whether it was written; read it back or reconcile it, do not send it again.",
-    ),
-    "doc.retryable": ("{operation}：还没有开始，可以再试一次。", "{operation}: it has not begun; it may be tried once more."),
-    "doc.failed": ("{operation}：没有完成。", "{operation}: not done."),
+    "exported": ("已写入 {path}。", "Written to {path}."),
     "audit.title": ("《{files}》审核报告", "Audit of {files}"),
     "audit.status.completed": ("审核完成，共 {found} 项发现。", "Audited; {found} findings."),
-    "audit.status.partial": ("部分审核点失败或被排除；其余共 {found} 项发现。", "Some points failed or are excluded; the others have {found} findings."),
+    "audit.status.partial": (
+        "部分审核点失败或被排除；其余共 {found} 项发现。",
+        "Some points failed or are excluded; the others have {found} findings.",
+    ),
     "audit.status.running": ("审核还没有结束，目前 {found} 项发现。", "The audit has not ended; {found} findings so far."),
     "audit.state.pending": ("未开始", "pending"),
     "audit.state.running": ("进行中", "running"),
@@ -133,7 +129,6 @@ SENTENCES: Final[dict[str, tuple[str, str]]] = {
         "{source} {session}: {calls} calls, {input} tokens in, {output} out; spent {spent}, held {held}; {unknownCalls} at an unknown price",
     ),
     "gateway.erased": ("已删除 {erased} 条回复。", "{erased} replies erased."),
-    "exported": ("已写入 {path}。", "Written to {path}."),
 }
 
 
