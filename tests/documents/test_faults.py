@@ -86,6 +86,7 @@ def test_S0_8_S0_11_the_same_key_again(db: Database, op: str, fault: str) -> Non
     again = office.receipt(name, keyed)
     if first.ok or (first.status == "failed" and first.execution_started):
         assert (again, office.transport.seen, office.documents()) == (first, before, documents)
+        assert json.dumps(as_wire(again)) == json.dumps(as_wire(first)), "byte for byte"
     elif first.status == "unknown" and fault == "lose_reply":
         assert (office.transport.seen, office.documents()) == (before, documents)
         assert again.status == ("success" if op != "checkpoint_update" else "partial_success")

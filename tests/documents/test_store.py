@@ -184,7 +184,7 @@ def test_a_read_of_a_store_that_fails_is_a_typed_error(tmp_path: Path) -> None:
     office = Office(db)
     office.new()
     db.close()
-    for op, args in (("list", {}), ("create", {"title": "x"})):
+    for op, args in (("list", {}), ("create", {"title": "x"}), ("operation_get", {"operationId": "x"}), ("reconcile", {"operationId": "x"})):
         told, code = office.call(op, args)
         assert (told["error"]["kind"], code, told["error"]["executionStarted"]) == ("local_io", 1, False)
 

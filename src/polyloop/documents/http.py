@@ -33,7 +33,7 @@ Message = MutableMapping[str, Any]
 
 
 class Letter(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """What travels. `chunk` would be the service's limit; the client is told of it when it is made."""
+    """What travels."""
 
     request: Any
     step_id: str = ""

@@ -91,7 +91,8 @@ class DocRuntime:
 
     async def settle(self, key: str) -> Entry | None:
         """What became of the operation of a key; None = it never began here."""
-        recorded: Recorded | None = await self.db.read(journal.by_key, self.tenant, key)
+        with _typed("doc.reconcile"):
+            recorded: Recorded | None = await self.db.read(journal.by_key, self.tenant, key)
         return None if recorded is None else await self._settled(recorded)
 
     async def entries(self, session: str) -> list[Entry]:
@@ -108,7 +109,8 @@ class DocRuntime:
 
     async def approvals(self) -> list[Approval]:
         """All of this tenant, as they stand now."""
-        return [at(a, self._now_ms()) for a in await self.db.read(journal.approvals, self.tenant)]
+        with _typed("approvals"):
+            return [at(a, self._now_ms()) for a in await self.db.read(journal.approvals, self.tenant)]
 
     async def decide(self, plan_id: str, decision: Decision, *, by: str, reason: str = "") -> Approval:
         """A person's word. Executes nothing. Raises not_found, conflict."""
@@ -121,7 +123,8 @@ class DocRuntime:
             journal.keep_approval(tx, self.tenant, decided)
             return decided
 
-        return await self.db.write(work)
+        with _typed("approvals"):
+            return await self.db.write(work)
 
     # --- carrying out ------------------------------------------------------------------------------------------------
 
@@ -210,7 +213,8 @@ class DocRuntime:
     # --- small parts -------------------------------------------------------------------------------------------------
 
     async def _recorded(self, operation_id: str) -> Recorded:
-        found = await self.db.read(journal.by_id, self.tenant, operation_id)
+        with _typed("doc.operation_get"):
+            found = await self.db.read(journal.by_id, self.tenant, operation_id)
         if found is None:
             raise problem("not_found", f"there is no operation {operation_id}", stage="resolve", details={"operationId": operation_id})
         return found
@@ -255,7 +259,8 @@ def _typed(operation: str) -> Generator[None]:
     try:
         yield
     except DbError as error:
-        raise problem("local_io", str(error), operation=operation, stage="store", execution_started=False) from error
+        why = lost(error)
+        raise problem(why.kind, why.message, operation=operation, stage=why.stage, execution_started=why.execution_started) from error
 
 
 def _answering(desk: Desk, answers: list[_Told] | None) -> Callable[[leaf.Command], Any]:
