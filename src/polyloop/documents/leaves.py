@@ -35,7 +35,7 @@ _PAGING: Final = {
 _BLOCK: Final = {"blockId": _ID, "afterBlockId": _ID}
 #: What each command of `update` must be told.
 COMMANDS: Final[dict[str, tuple[str, ...]]] = {
-    "append": ("content",), "overwrite": ("content",), "insert_before": ("blockId", "content"), "insert_after": ("blockId", "content"),
+    "append": ("content",), "overwrite": ("content",), "insert_before": ("blockId", "content"), "insert_after": ("blockId|afterBlockId", "content"),
     "replace": ("blockId", "content"), "delete": ("blockId",), "copy": ("blockId", "afterBlockId"), "move": ("blockId", "afterBlockId"),
     "str_replace": ("old", "new"),
 }  # fmt: skip
@@ -59,13 +59,13 @@ _CHECKPOINT: Final = Step("checkpoint", effect=True, reply=_SAVED, echo=("nodeId
 
 
 def _needs(name: str, table: dict[str, tuple[str, ...]]) -> dict[str, Any]:
-    """A schema fragment: which fields must stand for which value of `name`."""
-    return {
-        "allOf": [
-            {"if": {"properties": {name: {"const": value}}, "required": [name]}, "then": {"required": list(needed)}}
-            for value, needed in table.items()
-        ]
-    }
+    """A schema fragment: which fields must stand for which value of `name`; `a|b` = one of the two."""
+    return {"allOf": [{"if": {"properties": {name: {"const": value}}, "required": [name]}, "then": _then(needed)} for value, needed in table.items()]}
+
+
+def _then(needed: tuple[str, ...]) -> dict[str, Any]:
+    one = [exactly_one(*field.split("|")) for field in needed if "|" in field]
+    return {"required": [field for field in needed if "|" not in field], **(one[0] if one else {})}
 
 
 def _op(name: str, fields: dict[str, Any], *required: str, write: bool = True, **more: Any) -> Operation:

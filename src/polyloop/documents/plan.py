@@ -308,7 +308,8 @@ def _inside(asked: Asked, node: dict[str, Any], command: str) -> _Change:
         body = c.body_of(new)
         warnings = ("no_change",) if args["old"] == args["new"] else ()
         return _Change(parts=[(replace(edit, was={old.id: old.hash}, change={old.id: body}), _added([body]))], warnings=warnings)
-    subject = c.whole(here, c.at(here, "blockId", args["blockId"]))
+    field = "blockId" if "blockId" in args else "afterBlockId"
+    subject = c.whole(here, c.at(here, field, args[field]))
     ids, own = [k.id for k in subject], tuple(k.body for k in subject)
     edit = replace(edit, was={k.id: k.hash for k in subject} if command in ("replace", "delete", "move", "copy") else {})
     if command == "delete":
