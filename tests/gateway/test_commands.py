@@ -1,26 +1,25 @@
-"""`polyloop gateway chat|cache|usage|erase`, in processes of their own."""
+"""`polyloop gateway chat|cache|usage|erase|record`."""
 
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from polyloop.cli.main import app
+from polyloop.gateway.script import parse
 from polyloop.testing.fake_openai import FakeOpenAI, Fault, said
+from tests.gateway.desk import DONE, counting, ran
 
 
 def gateway(folder: Path, *words: str, lang: str | None = None) -> tuple[int, Any]:
     asked = [*words, "--lang", lang] if lang else [*words, "--json"]
-    command = [sys.executable, "-m", "polyloop.cli.main", "gateway", *asked, "--store", str(folder / "runs.db")]
-    env = {**os.environ, "POLYLOOP_HOME": str(folder), "PYTHONUTF8": "1"}
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, env=env, stdin=subprocess.DEVNULL)
-    assert done.stdout, done.stderr
-    return done.returncode, done.stdout if lang else json.loads(done.stdout)
+    done = CliRunner().invoke(app, ["gateway", *asked, "--store", str(folder / "runs.db")], env={"POLYLOOP_HOME": str(folder)}, input="from stdin")
+    assert done.stdout, done.exception
+    return done.exit_code, done.stdout if lang else json.loads(done.stdout)
 
 
 def test_a_call_is_kept_counted_and_forgotten(tmp_path):
@@ -60,6 +59,20 @@ def test_a_failed_call_says_why(tmp_path, more, answer, code, kind, sent):
         exit_code, told = gateway(tmp_path, "chat", f"openai:m@{server.url}", "hello", *more)
     error = told["error"]
     assert (exit_code, error["kind"], error["details"]["sent"], error["executionStarted"]) == (code, kind, sent, None if sent else False)
+
+
+def test_for_people_only_the_text(tmp_path):
+    with FakeOpenAI([said("你好")]) as server:
+        assert gateway(tmp_path, "chat", f"openai:m@{server.url}", "-", lang="zh") == (0, "你好\n")
+        assert server.seen[0]["messages"][0]["content"] == "from stdin"
+
+
+def test_a_run_is_recorded_as_a_script(tmp_path):
+    with FakeOpenAI([counting()]) as server:
+        ran(tmp_path, "local", f"openai:m@{server.url}", "r1")
+    code, text = gateway(tmp_path, "record", "r1", lang="en")
+    assert (code, [line.text for line in parse("s", text.encode())]) == (0, [DONE.replace("done", "reply 1")])
+    assert gateway(tmp_path, "record", "r2")[0] == 2
 
 
 def test_a_cap_stops_a_call(tmp_path):

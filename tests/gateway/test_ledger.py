@@ -147,6 +147,39 @@ def test_sessions_and_tenants_have_caps_of_their_own(tmp_path):
         assert spent(server, tmp_path, each, said_settings, "poor")[0] == ["passed", *["spend_limit False"] * 3]
 
 
+def test_a_ledger_that_fails_stops_a_call_before_it_and_loses_no_reply_after_it(tmp_path, caplog):
+    async def work(through: Any) -> list[str]:
+        db = through.office.shelf()[0]
+
+        def break_it(body: dict[str, Any]) -> dict[str, Any]:
+            db.write_sync(lambda tx: tx.run("alter table gateway_charge rename to gone"))
+            return said("still here")
+
+        server.answers = [break_it]
+        return [(await chat(through, call_id="c1")).text, *await codes([chat(through, call_id="c2")])]
+
+    async def run() -> list[str]:
+        at = office(tmp_path, settings=settings(server))
+        try:
+            return await work(gateway(f"openai:m@{server.url}", at))
+        finally:
+            await at.aclose()
+
+    with FakeOpenAI([said("x")]) as server:
+        assert asyncio.run(run()) == ["still here", "store_failed False"]
+    assert [r.message.split(":")[0] for r in caplog.records] == ["a charge could not be settled and stays held"]
+
+
+def test_a_store_that_cannot_be_opened_fails_the_call_unsent(tmp_path):
+    (tmp_path / "runs.db").write_bytes(b"no database at all, but long enough to be read as one" * 40)
+
+    async def run() -> list[str]:
+        at = office(tmp_path)
+        return await codes([chat(gateway("openai:m@http://127.0.0.1:1/v1", at), call_id="c1")])
+
+    assert asyncio.run(run()) == ["store_failed False"]
+
+
 def test_caps_need_a_store_to_count_in():
     with pytest.raises(ProblemError, match="store"):
         office(settings=Settings(caps=Caps(tenant=1)))

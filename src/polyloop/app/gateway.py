@@ -31,7 +31,7 @@ FILE: Final = "gateway.toml"
 KIND_BY_CODE: Final[Mapping[str, Kind]] = {
     **{kind: kind for kind in KINDS},
     "binding_rejected": "validation", "bad_request": "validation", "spend_limit": "budget_exceeded", "price_unknown": "budget_exceeded",
-    "quota_exceeded": "budget_exceeded", "ledger_failed": "local_io",
+    "quota_exceeded": "budget_exceeded", "store_failed": "local_io",
 }  # fmt: skip
 
 

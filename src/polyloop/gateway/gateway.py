@@ -11,6 +11,7 @@ Seed: S2.35, S2.39, S2.42-S2.48; R69, R82, R98.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
@@ -18,7 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from polyloop.contract.problem import problem
-from polyloop.db import DbError
+from polyloop.db import Database, DbError
 from polyloop.kernel.objects import Json, ToolSpec
 from polyloop.kernel.records import canonical
 from polyloop.kernel.seams import Message, ModelCallFailed, ModelRequest, Reply
@@ -30,6 +31,7 @@ from .ledger import Ledger, Order
 from .office import Office, Source
 from .settings import output_limit
 
+_log: Final = logging.getLogger("polyloop.gateway")
 CACHE_MODES: Final = ("off", "use", "refresh")
 
 
@@ -102,7 +104,7 @@ class Gateway:
     def _cache(self, mode: str, namespace: str | None) -> Cache | None:
         if namespace is None or mode == "off" or not all(s.cacheable for s in self.sources):
             return None
-        shelf = self.office.shelf()
+        shelf = self._shelf()
         return shelf[1] if shelf else None
 
     async def _anew(self, cache: Cache, key: Asked, ask: Callable[[], Awaitable[Reply]]) -> Reply:
@@ -154,35 +156,37 @@ class Gateway:
         try:
             await ledger.reserve(order, self.office.clock.now_ms())
         except DbError as error:
-            raise ModelCallFailed("ledger_failed", sent=False, message=str(error)) from error
+            raise ModelCallFailed("store_failed", sent=False, message=str(error)) from error
         try:
             served = await self._served(request, limit_s)
         except _Failed as failed:
-            await ledger.give_up(order, failed.attempts, charged=failed.charged)
+            await _noted(ledger.give_up(order, failed.attempts, charged=failed.charged))
             raise failed.failure from failed
-        price, usage = self.office.settings.of(served.source.name).price, served.reply.usage
-        known = price is not None and usage is not None and usage.input is not None and usage.output is not None
-        amount = price.micro(usage.input or 0, usage.output or 0) if known and price and usage else None
-        if price is not None and not (price.input or price.output):
-            amount = price.micro(0, 0)
-        await ledger.settle(order, served.source.name, amount, usage, served.reply.attempts)
+        name, usage = served.source.name, served.reply.usage
+        price = self.office.settings.of(name).price
+        await _noted(ledger.settle(order, name, price.cost(usage) if price else None, usage, served.reply.attempts))
         return served.reply
 
     def _ledger(self) -> Ledger | None:
         if not any(s.metered for s in self.sources):
             return None
-        shelf = self.office.shelf()
+        shelf = self._shelf()
         return shelf[2] if shelf else None
+
+    def _shelf(self) -> tuple[Database, Cache, Ledger] | None:
+        try:
+            return self.office.shelf()
+        except DbError as error:
+            raise ModelCallFailed("store_failed", sent=False, message=f"the gateway's store cannot be opened: {error}") from error
 
     def _order(self, request: ModelRequest, tenant: str, session: str) -> Order:
         """At most: the dearest source, a token per byte sent, and as many tokens back as the request allows."""
         settings = self.office.settings
-        size = len(canonical([list(request.messages), [t.schema for t in request.tools or ()]]))
-        each: list[int | None] = []
-        for source in (s for s in self.sources if s.metered):
-            own = settings.of(source.name)
-            each.append(own.price.micro(size, output_limit(request.params, own)) if own.price else None)
-        most = None if None in each else max((m for m in each if m is not None), default=0)
+        own = [settings.of(s.name) for s in self.sources if s.metered]
+        most = None
+        if all(o.price for o in own):
+            size = len(canonical([list(request.messages), [t.schema for t in request.tools or ()]]))
+            most = max(o.price.micro(size, output_limit(request.params, o)) for o in own if o.price)
         return Order(tenant, session, request.call_id or self.sources[0].name, self.sources[0].name, most, settings.caps.of(tenant, session))
 
     # --- sources in their order ------------------------------------------------------------------------------------
@@ -244,6 +248,14 @@ class Gateway:
             self.office.breaker(source.name).cut()
             raise error
         return fault
+
+
+async def _noted(entry: Awaitable[None]) -> None:
+    """A reply that is there, or a failure that is known, is not lost to the ledger: the charge stays held, and that is told."""
+    try:
+        await entry
+    except DbError as error:
+        _log.warning("a charge could not be settled and stays held: %s", error)
 
 
 def _check(cache: str, **named: str | None) -> None:

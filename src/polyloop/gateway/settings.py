@@ -12,6 +12,7 @@ from msgspec import Struct, field
 
 from polyloop.contract.problem import problem
 from polyloop.contract.spend import micro
+from polyloop.kernel.records import Usage
 
 #: Tokens a reply is taken to have at most where the request sets no limit: only for what is reserved before the call.
 OUTPUT_TOKENS: Final = 4096
@@ -34,6 +35,14 @@ class Price(Struct, frozen=True, forbid_unknown_fields=True):
         """Micro-credits for so many tokens, rounded up. A price per million is as many micro-credits per token."""
         exact = Decimal(self.input) * said + Decimal(self.output) * made
         return micro(self.call) + int(exact.to_integral_value(ROUND_CEILING))
+
+    def cost(self, usage: Usage | None) -> int | None:
+        """Micro-credits of a call by what was reported; None = it depends on what was not."""
+        if not Decimal(self.input) and not Decimal(self.output):
+            return micro(self.call)
+        if usage is None or usage.input is None or usage.output is None:
+            return None
+        return self.micro(usage.input, usage.output)
 
 
 class SourceSettings(Struct, frozen=True, forbid_unknown_fields=True):
