@@ -102,4 +102,4 @@ def _decide(place: Place, approval_id: str, decision: str, reason: str) -> None:
     if place.as_json:
         place.print_json(_json(decided))
     else:
-        sys.stdout.write(say("approval.decided", place.lang, decision=decided.state) + "\n")
+        sys.stdout.write(say(f"approval.{decision}", place.lang) + "\n")

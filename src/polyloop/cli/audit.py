@@ -16,7 +16,7 @@ from polyloop.audit.report import Point
 from polyloop.contract.problem import problem
 from polyloop.words.catalog import say
 
-from .frame import Place, carry_out
+from .frame import Place, carry_out, leave
 from .live import progress
 from .runs import with_runs
 
@@ -40,9 +40,7 @@ def audit(
         source = model or os.environ.get("POLYLOOP_MODEL") or DEFAULT_MODEL
         report, landed = carry_out(place, lambda: with_runs(place, lambda runs: begin(runs, place, paths, folder, source)))
     print_report(place, report, landed)
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(exit_code(report, landed))  # work that ignored its cancellation must not hold the process back
+    leave(exit_code(report, landed))
 
 
 Told = tuple[dict[str, Any], list[Path]]

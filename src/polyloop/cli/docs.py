@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final, cast
 
 import typer
 
+from polyloop.app.approvals import PERSON
 from polyloop.app.documents import open_documents
 from polyloop.contract.operation import shown
 from polyloop.contract.problem import problem
@@ -68,7 +69,7 @@ def call(
         if mode not in MODES:
             details = {"field": "mode", "issue": "invalid_value"}
             raise problem("validation", f"--mode is one of {', '.join(MODES)}", operation="docs", stage="arguments", details=details)
-        caller = Caller(mode=mode, session=session, plan_id=plan, approved_by="cli" if yes else "", dry_run=dry_run)
+        caller = Caller(mode=mode, session=session, plan_id=plan, approved_by=PERSON if yes else "", dry_run=dry_run)
         given = _arguments(args)
         with open_documents(place.store, place.tenant) as documents:
             return shown(await documents.call(op, given, caller))

@@ -16,7 +16,9 @@ import typer
 
 from polyloop.contract.problem import ProblemError
 from polyloop.kernel.objects import RunResult
-from polyloop.words.catalog import Lang
+from polyloop.words.catalog import Lang, detail, say
+
+from .cells import plain
 
 T = TypeVar("T")
 
@@ -96,6 +98,19 @@ def exit_code(result: RunResult) -> int:
     if result.reason:
         return EXIT_BY_REASON.get(result.reason, 1)
     return 130 if result.state == "interrupted" else 0
+
+
+def outcome(result: RunResult, lang: Lang) -> str:
+    """What became of a run, in one sentence."""
+    told = say(f"wait.{result.waiting.kind}", lang) if result.waiting else detail(result.detail, lang)
+    return say(f"run.{result.reason or result.state}", lang, detail=plain(told))
+
+
+def leave(code: int) -> NoReturn:
+    """Leave at once: work that ignored its cancellation must not hold the process back."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def run_json(result: RunResult) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -16,7 +15,7 @@ from polyloop.app.store import read_runs
 from polyloop.phases import FlowResult, PhaseOutcome
 from polyloop.words.catalog import say
 
-from .frame import EXIT_BY_REASON, Place, carry_out, placed, run_json
+from .frame import EXIT_BY_REASON, Place, carry_out, leave, placed, run_json
 from .live import progress
 from .runs import with_runs
 
@@ -41,8 +40,7 @@ def run(
         place.print_json(flow_json(result, place.tenant))
     else:
         sys.stdout.write("\n".join(_line(place, phase) for phase in result.phases) + "\n")
-    sys.stdout.flush()
-    os._exit(code)  # work that ignored its cancellation must not hold the process back
+    leave(code)
 
 
 @app.command()

@@ -1,35 +1,37 @@
-"""Commands of runs: run, resume, cancel, settle, abandon, fork, runs, show, log, verify, export, approvals, tools, schema."""
+"""Commands of runs: run, resume, cancel, settle, abandon, fork, runs, show, log, verify, export, tools, schema."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import sys
 from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Annotated, Any, Final, cast
+from typing import Annotated, Any, cast
 
 import typer
+from msgspec.structs import replace
 
+from polyloop.app.approvals import PERSON
 from polyloop.app.export import FORMATS, chain, land
 from polyloop.app.request_file import load
-from polyloop.app.runs import SETTLE_DECISIONS, Runs
+from polyloop.app.runs import PAGE_RUNS, SETTLE_DECISIONS, Runs
 from polyloop.app.store import open_runs, read_runs
 from polyloop.app.wiring import catalogue_specs, request_for, rewire, wire
 from polyloop.contract.problem import problem
-from polyloop.kernel.objects import RunResult
+from polyloop.kernel.objects import Request, RunResult
 from polyloop.kernel.records import canonical
 from polyloop.kernel.view import materialise
 from polyloop.words.catalog import say
 
-from .frame import Place, T, carry_out, command_line, exit_code, run_json
+from .frame import Place, T, carry_out, command_line, exit_code, leave, outcome, run_json
 from .live import progress
 from .timeline import print_timeline
 
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="Run id.")]
 AuditOption = Annotated[Path | None, typer.Option("--audit-to", help="Also write model steps and tool calls to this file.")]
-PERSON: Final = "cli"
 
 
 async def with_runs(place: Place, work: Callable[[Runs], Coroutine[Any, Any, T]]) -> T:
@@ -64,16 +66,11 @@ def report(place: Place, result: RunResult) -> None:
         place.print_json(run_json(result))
     else:
         sys.stdout.write("\n".join(outcome_lines(place, result, code)) + "\n")
-    # Not sys.exit: work that ignored its cancellation must not hold the process back.
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)
+    leave(code)
 
 
 def outcome_lines(place: Place, result: RunResult, code: int) -> list[str]:
-    key = result.reason or result.state
-    detail = say(f"wait.{result.waiting.kind}", place.lang) if result.waiting else result.detail
-    lines = [f"{result.run_id}: " + say(f"run.{key}", place.lang, detail=detail)]
+    lines = [f"{result.run_id}: {outcome(result, place.lang)}"]
     if result.result is not None:
         lines.append(canonical(result.result).decode())
     if result.error is not None:
@@ -104,10 +101,8 @@ def run(
     _drive(place, work)
 
 
-async def forked(runs: Runs, fork_of: str, request: Any) -> Any:
+async def forked(runs: Runs, fork_of: str, request: Request) -> Request:
     """The plan's own request, continuing from another run's history."""
-    from msgspec.structs import replace
-
     run_id, _, at = fork_of.rpartition("@")
     if not run_id or not at.isdigit():
         raise problem("validation", f"fork_of is RUN@SEQ, not {fork_of!r}", operation="run", stage="arguments")
@@ -142,7 +137,7 @@ def cancel(
     run_id: RunArgument,
     reason: Annotated[str, typer.Option("--reason", help="Kept in the log.")] = "",
 ) -> None:
-    """End a run for good. A run in other hands is told to; one without an owner is ended here."""
+    """End a run for good: its holder is told to, or the run is ended here if nobody holds it."""
     _drive(place, lambda runs: runs.cancel(run_id, reason, PERSON, rewire))
 
 
@@ -188,7 +183,7 @@ def settle(
 def runs_(
     place: Place,
     continuation: Annotated[str, typer.Option("--continuation", help="Where the previous page stopped.")] = "",
-    limit: Annotated[int, typer.Option("--limit", min=1, max=200, help="Runs on a page.")] = 50,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=200, help="Runs on a page.")] = PAGE_RUNS,
 ) -> None:
     """List runs, newest first."""
 
@@ -250,8 +245,6 @@ def log(
 
 def canonical_line(record: dict[str, Any]) -> str:
     """A record as one line; header fields first, lone surrogates as escapes."""
-    import json
-
     return json.dumps(record, ensure_ascii=True, separators=(",", ":")) + "\n"
 
 

@@ -17,7 +17,7 @@ from polyloop.kernel.records import canonical
 from polyloop.words.catalog import Lang, say
 
 from .cells import fit, pad, plain
-from .frame import Place
+from .frame import Place, outcome
 
 Shown = dict[str, Any]
 
@@ -164,8 +164,7 @@ class Timeline:
 
     def outcome(self, result: RunResult) -> list[str]:
         """What became of it."""
-        detail = say(f"wait.{result.waiting.kind}", self.lang) if result.waiting else result.detail
-        lines = [say(f"run.{result.reason or result.state}", self.lang, detail=plain(detail))]
+        lines = [outcome(result, self.lang)]
         if result.error is not None:
             lines.append(fit(_json(result.error), self.columns))
         return [*lines, f"head {result.head_hash}"]

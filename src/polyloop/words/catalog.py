@@ -7,9 +7,20 @@ from typing import Final, Literal
 Lang = Literal["zh", "en"]
 
 SENTENCES: Final[dict[str, tuple[str, str]]] = {
+    "detail.valid_steps": ("有效步数", "valid steps"),
+    "detail.iterations": ("模型调用次数", "model calls"),
+    "detail.wall_clock": ("总时间", "wall clock time"),
+    "detail.working_time": ("工作时间", "working time"),
+    "detail.identical_rejections": ("模型一直重复同一个错误", "the model kept making the same mistake"),
+    "detail.consecutive_rejections": ("模型的回复接连被拒绝", "the replies of the model were rejected one after another"),
+    "detail.never": ("这个工具不许自动恢复", "its tool must not be recovered"),
+    "detail.max_recoveries": ("恢复次数已到上限", "it was recovered as often as allowed"),
+    "detail.model_intent": ("模型调用的恢复次数已到上限", "a model call was recovered as often as allowed"),
+    "detail.completion_unavailable": ("读不到完成信号", "the completion signal cannot be read"),
+    "detail.executor_exception": ("执行器出错", "the executor failed"),
     "run.completed": ("已完成。", "Completed."),
     "run.budget_exhausted": ("预算用完，没有完成（{detail}）。", "The budget is used up; not completed ({detail})."),
-    "run.stalled": ("停止：模型一直重复同一个错误（{detail}）。", "Stopped: the model kept making the same mistake ({detail})."),
+    "run.stalled": ("停止：{detail}。", "Stopped: {detail}."),
     "run.model_call_failed": ("模型调用失败：{detail}。", "The model call failed: {detail}."),
     "run.environment_fault": ("环境故障：{detail}。", "The environment failed: {detail}."),
     "run.unresolved_action": (
@@ -54,9 +65,10 @@ SENTENCES: Final[dict[str, tuple[str, str]]] = {
     "verify.bad": ("日志有问题：第 {seq} 条记录，{message}。", "The log is damaged: record {seq}, {message}."),
     "verify.erased": ("其中 {erased} 处内容已抹除。", "{erased} texts were erased."),
     "list.none": ("还没有运行。", "No runs yet."),
-    "list.more": ("还有更多：--continuation {continuation}", "There are more: --continuation {continuation}"),
-    "settle.done": ("已记录，继续运行后生效。", "Recorded; it takes effect when the run goes on."),
-    "approval.decided": ("已记录：{decision}。", "Recorded: {decision}."),
+    "list.more": ("还有更多：加上 --continuation {continuation}", "There are more: add --continuation {continuation}"),
+    "settle.done": ("已记录，运行继续时生效。", "Recorded; it takes effect when the run goes on."),
+    "approval.approved": ("已批准。", "Approved."),
+    "approval.denied": ("已拒绝。", "Rejected."),
     "approval.none": ("没有等待批准的操作。", "Nothing waits for approval."),
     "demo.begin": (
         "审核 {file}：计划、执行、总结三个阶段，由内置的规则模型完成，不联网。工作进程已经启动。",
@@ -130,6 +142,12 @@ SENTENCES: Final[dict[str, tuple[str, str]]] = {
     ),
     "gateway.erased": ("已删除 {erased} 条回复。", "{erased} replies erased."),
 }
+
+
+def detail(word: str, lang: Lang) -> str:
+    """The detail of an end in words; one that has none of its own stays as it is."""
+    code = f"detail.{word}"
+    return say(code, lang) if code in SENTENCES else word
 
 
 def say(code: str, lang: Lang, **values: object) -> str:
