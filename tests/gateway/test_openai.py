@@ -275,3 +275,21 @@ def test_S2_50_native_calls_travel_with_their_results_paired(tmp_path):
     assert [t["function"]["name"] for t in server.seen[0]["tools"]] == ["submit", "look"]
     assert [m.get("tool_call_id") for m in server.seen[2]["messages"]] == [None, None, "c1", "c2", "c3", None, "c4"]
     assert "truncated" in server.seen[2]["messages"][-1]["content"]
+
+
+@pytest.mark.parametrize("kind", ["silent", "half_open"])
+def test_S2_22_a_run_cancelled_in_mid_call_ends_at_once_and_leaves_no_socket(tmp_path, kind):
+    async def one() -> float:
+        run = asyncio.ensure_future(started(tmp_path, "local", f"openai:m@{server.url}", request("r1")))
+        await until(lambda: bool(server.seen))
+        began = time.monotonic()
+        run.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await run
+        return time.monotonic() - began
+
+    with FakeOpenAI([Fault(kind)]) as server:
+        assert asyncio.run(one()) < 3
+        asyncio.run(until(lambda: server.open == 0))
+        result = asyncio.run(started(tmp_path, "local", f"openai:m@{server.url}", request("r1")))
+        assert (result.reason, len(server.seen)) == ("cancelled", 1)
