@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from string import Formatter
 from typing import get_args
 
 import pytest
 
+import polyloop.cli
 from polyloop.cli.frame import EXIT_BY_REASON, outcome
+from polyloop.contract.receipt import Status
 from polyloop.kernel.objects import Counters, RunResult, Waiting
 from polyloop.kernel.records import Awaited
 from polyloop.words.catalog import SENTENCES, Lang
 
+SOURCE = Path(polyloop.cli.__file__).parent.parent
 REASONS = {*EXIT_BY_REASON, "model_call_failed", "environment_fault", "abandoned", "internal_error"}
 
 
@@ -19,6 +24,17 @@ REASONS = {*EXIT_BY_REASON, "model_call_failed", "environment_fault", "abandoned
 def test_both_languages_leave_the_same_blanks(code: str) -> None:
     zh, en = ({name for _, name, _, _ in Formatter().parse(text) if name} for text in SENTENCES[code])
     assert zh == en
+
+
+def test_every_sentence_a_command_says_is_there() -> None:
+    """`say("run.completed")` names one, `say(f"doc.{status}")` at least one of its family."""
+    said = {code for path in SOURCE.rglob("*.py") for code in re.findall(r"""\bsay\(\s*f?"([\w.]+["{])""", path.read_text())}
+    assert len(said) > 20
+    assert [code for code in said if not any(f'{known}"'.startswith(code[:-1] if code.endswith("{") else code) for known in SENTENCES)] == []
+
+
+def test_every_status_of_a_document_operation_has_its_sentence() -> None:
+    assert {f"doc.{status}" for status in get_args(Status)} <= SENTENCES.keys()
 
 
 @pytest.mark.parametrize("lang", get_args(Lang))

@@ -130,6 +130,17 @@ SENTENCES: Final[dict[str, tuple[str, str]]] = {
         "Each of these runs has its log: polyloop verify RUN checks it, polyloop show RUN shows it.",
     ),
     "audit.point": ("{point} {file}：{state}", "{point} {file}: {state}"),
+    "doc.success": ("{operation}：已完成。", "{operation}: done."),
+    "doc.partial_success": (
+        "{operation}：只完成了一部分；先看 steps 与 compensation，不要重做已成功的步骤。",
+        "{operation}: done in part; look at steps and compensation, repeat nothing that succeeded.",
+    ),
+    "doc.unknown": (
+        "{operation}：不知道是否已写入；先回读，或用 reconcile 查明，不要重发。",
+        "{operation}: not known whether it was written; read it back or reconcile it, do not send it again.",
+    ),
+    "doc.retryable": ("{operation}：还没有开始，可以再试一次。", "{operation}: it has not begun; it may be tried once more."),
+    "doc.failed": ("{operation}：没有完成。", "{operation}: not done."),
     "phase.completed": ("{phase}：完成（第 {attempt} 次，{run}）", "{phase}: completed (attempt {attempt}, {run})"),
     "phase.failed": ("{phase}：失败（第 {attempt} 次，{run}）", "{phase}: failed (attempt {attempt}, {run})"),
     "phase.interrupted": ("{phase}：已停下，可以继续（{run}）", "{phase}: stopped, it can go on ({run})"),
