@@ -125,6 +125,19 @@ def test_a_wait_asked_for_is_kept_unless_the_deadline_comes_first():
     assert waits == []
 
 
+def test_after_the_deadline_nobody_else_is_asked():
+    class Slow(Played):
+        async def ask(self, request: Any, wire: Any) -> Reply:
+            clock.advance(10)
+            return await super().ask(request, wire)
+
+    two = Played("two", Reply("late"))
+    through, clock, _ = made(Slow("one", Fault("permission_denied", sent=False, next="elsewhere")), two)
+    with pytest.raises(ModelCallFailed) as failed:
+        asyncio.run(chat(through, timeout=5))
+    assert (failed.value.code, failed.value.sent, two.asked) == ("timeout", False, 0)
+
+
 def test_the_server_says_how_long_to_wait():
     waits: list[float] = []
 

@@ -243,6 +243,23 @@ def test_S2_50_replies_of_providers_are_read_as_they_are(body, reply, then):
     assert not isinstance(decided, Act) or decided.args == {"n": 1}
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"choices": [{"message": {"content": "x", "n": NaN}}]}',
+        b"[" * 100_000,
+        b'{"choices": [{"message": {"tool_calls": [{"function": {"name": "f", "arguments": ' + b'{"a":' * 5000 + b"1" + b"}" * 5000 + b"}}]}}]}",
+        b"\xff\xfe",
+        b"",
+        b"null",
+    ],
+)
+def test_a_body_that_is_hostile_is_no_answer(body):
+    with pytest.raises(SourceError) as no:
+        decoded(wire.Answer(200, {}, body), "m")
+    assert no.value.fault.code == "invalid_response"
+
+
 @pytest.mark.parametrize("call", [None, {"id": "c"}, {"id": "c", "function": {}}, {"id": "c", "function": {"name": 3}}])
 def test_a_call_that_names_no_function_is_no_answer(call):
     with pytest.raises(SourceError, match="function"):

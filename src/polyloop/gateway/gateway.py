@@ -209,7 +209,12 @@ class Gateway:
             if not breaker.admits(clock.monotonic()):
                 tried.append((source.name, Fault("breaker_open", sent=False, next="elsewhere")))
                 return None
-            result = await self._attempt(source, request, min(deadline - clock.monotonic(), retry.attempt_s))
+            left_s = deadline - clock.monotonic()
+            if left_s <= 0 and source.metered:
+                breaker.cut()
+                tried.append((source.name, Fault("timeout", sent=False, next="elsewhere", message="the deadline has passed")))
+                return None
+            result = await self._attempt(source, request, min(left_s, retry.attempt_s))
             if isinstance(result, Reply):
                 breaker.succeeded()
                 return result

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, cast
+from typing import Any, Final, NoReturn, cast
 from urllib.parse import urlsplit
 
 from polyloop.contract.problem import is_object, problem
@@ -148,9 +148,13 @@ def opened(answer: Answer) -> dict[str, Any]:
 
 def _parsed(body: bytes) -> object:
     try:
-        return json.loads(body)
+        return json.loads(body, parse_constant=_no_number)
     except (ValueError, RecursionError):
         return None
+
+
+def _no_number(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
 
 
 def told_error(value: object) -> str:
@@ -204,7 +208,10 @@ def arguments(value: object) -> str:
     """The provider's own text. Where it sent an object, that object as text; where it sent nothing, nothing."""
     if isinstance(value, str):
         return value
-    return "" if value is None else canonical(value).decode()
+    try:
+        return "" if value is None else canonical(value).decode()
+    except (ValueError, RecursionError) as error:
+        raise invalid(f"arguments that cannot be written down: {error}") from error
 
 
 def usage_of(value: object, said: str, made: str) -> Usage | None:
