@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -18,6 +17,7 @@ from polyloop.kernel.verify import Verdict
 from polyloop.toolbox.permission import Mode
 from polyloop.toolbox.registry import Registry
 
+from .loop import carried_out
 from .request_file import read_bytes
 from .runs import Runs
 from .store import open_runs
@@ -113,7 +113,7 @@ def run_sync(request: Request, *, store: str | Path = ".polyloop/runs.db", tenan
 
     def body() -> None:
         try:
-            outcome.append(asyncio.run(work()))
+            outcome.append(carried_out(work()))
         except BaseException as error:  # it belongs to the caller, whatever it is
             outcome.append(error)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import inspect
 import json
@@ -14,6 +13,7 @@ from typing import Annotated, Any, Final, NoReturn, TypeVar, cast, get_type_hint
 
 import typer
 
+from polyloop.app.loop import carried_out
 from polyloop.contract.problem import ProblemError
 from polyloop.kernel.objects import RunResult
 from polyloop.words.catalog import Lang, detail, say
@@ -83,7 +83,7 @@ def fail(place: Place, error: ProblemError) -> NoReturn:
 def carry_out(place: Place, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """Run a command's coroutine; typed errors become exit codes."""
     try:
-        return asyncio.run(work())
+        return carried_out(work())
     except ProblemError as error:
         fail(place, error)
     except BrokenPipeError:
