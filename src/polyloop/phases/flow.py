@@ -150,10 +150,12 @@ class _PhaseRunner:
         phase = self.phase
         logged = await self.drive.logged(attempt.run)
         segments = logged.segments if logged is not None else phase.build_prompt(self.workspace, self.done)
-        tenant = {"gateway.cache_namespace": self.flow.scope, "gateway.tenant_id": self.flow.scope}
+        # Asked anew: from the cache the next attempt would get the very replies that failed the one before.
+        again = {"gateway.cache": "refresh"} if attempt.number > 1 else {}
+        binding = {**again, **phase.binding, "gateway.cache_namespace": self.flow.scope, "gateway.tenant_id": self.flow.scope}
         return await self.drive.go(
             Request(
-                attempt.run, phase.definition, phase.budget, segments, {**phase.binding, **tenant}, phase.params, phase.assembly, self.flow.scope,
+                attempt.run, phase.definition, phase.budget, segments, binding, phase.params, phase.assembly, self.flow.scope,
                 result_schema=phase.result_schema,
             )
         )  # fmt: skip
