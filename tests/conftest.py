@@ -6,15 +6,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import os
 import shutil
 import subprocess
+import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from polyloop.contract.problem import ProblemError
+from polyloop.workspace import Workspace
+from polyloop.workspace.exec import run_confined
 
 # Speed belongs to the machine: no deadlines, no slowness check. CI repeats the same examples; a soak looks for new ones.
 settings.register_profile("desk", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -27,10 +33,20 @@ def _strace_works() -> bool:
     return bool(shutil.which("strace")) and subprocess.run(["strace", "-o", os.devnull, "true"], check=False, capture_output=True).returncode == 0
 
 
+def _confines() -> bool:
+    """Namespaces and Landlock: what `workspace_exec` needs."""
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            return asyncio.run(run_confined(Workspace(folder), ["true"])).exit_code == 0
+        except ProblemError:
+            return False
+
+
 #: Components that are more than a command on the PATH.
 PROBES = {
     "root": lambda: os.geteuid() == 0,
     "postgres": lambda: os.geteuid() == 0 and any(Path("/usr/lib/postgresql").glob("*/bin/initdb")) and bool(find_spec("psycopg")),
+    "confinement": _confines,
     "strace": _strace_works,  # installed, and this machine lets us trace
     "bubblewrap": lambda: bool(shutil.which("bwrap")),
 }

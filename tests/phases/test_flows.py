@@ -42,10 +42,10 @@ class Bench:
         self.ws = folder / "ws"
         self.ws.mkdir()
 
-    def phase(self, name: str, *replies: Reply, steps: int = 5, **more: Any) -> Phase:
+    def phase(self, name: str, *replies: Reply, steps: int = 5, tools: Sequence[str] = TOOLS, **more: Any) -> Phase:
         (self.folder / f"{name}.jsonl").write_text("".join(json.dumps(r) + "\n" for r in replies))
         assembly = {
-            "base": str(self.folder), "model": f"script:{name}.jsonl", "tools": json.dumps(TOOLS), "completes": '["submit"]',
+            "base": str(self.folder), "model": f"script:{name}.jsonl", "tools": json.dumps(tools), "completes": '["submit"]',
             "permission_mode": "auto", "workspace": str(self.ws), "workspace_read_only": '["data", "attempts"]',
         }  # fmt: skip
         given = {"required": (Required(f"{name}.txt"),), "build_prompt": text_prompt(Segment("task", text=name)), **more}
@@ -191,6 +191,17 @@ def test_S2_47_every_run_carries_its_tenant(bench: Bench) -> None:
     bench.flow(bench.phase("plan", write("plan.txt", "x"), SUBMIT))
     binding = bench.open(lambda runs: runs.request("f/plan/1")).binding
     assert binding == {"gateway.cache_namespace": "acme", "gateway.tenant_id": "acme"}
+
+
+@pytest.mark.needs("confinement")
+def test_S2_12_a_file_made_by_a_program_counts_and_only_where_the_phase_has_that_tool(bench: Bench) -> None:
+    make = call("workspace_exec", argv=["sh", "-c", "echo x > plan.txt; echo x > data/in.txt"])
+    (bench.ws / "data").mkdir()
+    result = bench.flow(bench.phase("plan", make, SUBMIT, tools=[*TOOLS, "workspace_exec"]), bench.phase("next", make, SUBMIT))
+    assert states(result) == [("plan", "completed", 1, False), ("next", "failed", 1, False)]
+    assert list((bench.ws / "data").iterdir()) == []
+    codes = [json.loads(s.body or b"")["rejection"] for s in bench.open(lambda runs: runs.read("f/next/1")).sealed if s.kind == "step"]
+    assert codes[0]["code"] == "unknown_tool"
 
 
 def test_areas_that_were_given_cannot_be_written(bench: Bench) -> None:

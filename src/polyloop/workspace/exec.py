@@ -17,8 +17,7 @@ from msgspec import Struct
 
 from ..contract.problem import problem
 from ..kernel.objects import Json, ToolSpec
-from ..kernel.records import Part, canonical
-from ..kernel.seams import Action, Outcome
+from ..kernel.seams import Action
 from .tools import WorkspaceTool
 from .workspace import HIDDEN, Workspace
 
@@ -49,16 +48,17 @@ class Ran(Struct, frozen=True, rename="camel", omit_defaults=True):
 def exec_tool(workspace: Workspace) -> WorkspaceTool:
     """A handler for a registry."""
 
-    async def run(action: Action) -> Outcome:
+    async def run(action: Action) -> Ran:
         argv = [str(word) for word in action.args["argv"]]  # type: ignore[union-attr]  # the schema has been checked
-        if any("\x00" in word for word in argv):
-            raise problem("validation", "argv: a word holds a NUL", operation="workspace")
-        return await _run(workspace, argv, float(action.args.get("timeoutS", TIMEOUT_S)))  # type: ignore[arg-type]  # likewise
+        return await run_confined(workspace, argv, float(action.args.get("timeoutS", TIMEOUT_S)))  # type: ignore[arg-type]  # likewise
 
     return WorkspaceTool(ToolSpec("workspace_exec", _ABOUT, _SCHEMA, "write", "report_unknown", "async"), run)
 
 
-async def _run(workspace: Workspace, argv: list[str], timeout_s: float) -> Outcome:
+async def run_confined(workspace: Workspace, argv: list[str], timeout_s: float = TIMEOUT_S) -> Ran:
+    """Run a program to its end. Raises ProblemError: validation, capability_unavailable (not run), task_failed (killed for its time)."""
+    if any("\x00" in word for word in argv):
+        raise problem("validation", "argv: a word holds a NUL", operation="workspace")
     workspace.hold()
     plan = _plan(workspace, argv)
     hear, told = os.pipe()
@@ -77,8 +77,9 @@ async def _run(workspace: Workspace, argv: list[str], timeout_s: float) -> Outco
         out, err = await asyncio.wait_for(asyncio.gather(_printed(process.stdout), _printed(process.stderr)), timeout_s)
         code = await process.wait()
         confined = os.read(hear, 16) == b"confined"
-    except TimeoutError:
-        return Outcome("error", (Part(text=f"It did not end within {timeout_s:g} s and was killed; its files are as it left them."),), code="timeout")
+    except TimeoutError as late:
+        message = f"it did not end within {timeout_s:g} s and was killed; its files are as it left them"
+        raise problem("task_failed", message, operation="workspace", execution_started=True) from late
     finally:
         os.close(hear)
         with contextlib.suppress(ProcessLookupError):
@@ -90,8 +91,7 @@ async def _run(workspace: Workspace, argv: list[str], timeout_s: float) -> Outco
             "capability_unavailable", f"this system cannot confine a program, so it was not run: {err[0].strip().splitlines()[-1:]}",
             operation="workspace",
         )  # fmt: skip
-    ran = Ran(code, out[0], err[0], out[1] or err[1])
-    return Outcome("ok", (Part(text=canonical(ran).decode()),))
+    return Ran(code, out[0], err[0], out[1] or err[1])
 
 
 def _plan(workspace: Workspace, argv: list[str]) -> dict[str, Any]:
