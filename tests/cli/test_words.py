@@ -30,7 +30,7 @@ def test_every_sentence_a_command_says_is_there() -> None:
     """`say("run.completed")` names one, `say(f"doc.{status}")` at least one of its family."""
     said = {code for path in SOURCE.rglob("*.py") for code in re.findall(r"""\bsay\(\s*f?"([\w.]+["{])""", path.read_text())}
     assert len(said) > 20
-    assert [code for code in said if not any(f'{known}"'.startswith(code[:-1] if code.endswith("{") else code) for known in SENTENCES)] == []
+    assert [code for code in said if not any(f'{known}"'.startswith(code.removesuffix("{")) for known in SENTENCES)] == []
 
 
 def test_every_status_of_a_document_operation_has_its_sentence() -> None:

@@ -65,6 +65,11 @@ class Read(Struct, frozen=True):
     look: Look
     result: RunResult
 
+    @property
+    def start(self) -> r.RunStarted:
+        """The settings it was started with."""
+        return cast(r.RunStarted, r.decode(self.sealed[0].kind, self.sealed[0].body or b""))
+
 
 @contextmanager
 def typed(operation: str) -> Generator[None]:
@@ -206,8 +211,7 @@ class Runs:
     async def request(self, run_id: str) -> Request:
         """The request a logged run was started with. Raises ProblemError(not_found)."""
         read = await self.read(run_id)
-        start = r.decode(read.sealed[0].kind, read.sealed[0].body or b"")
-        return request_of(run_id, self.scope, cast(r.RunStarted, start), read.look)
+        return request_of(run_id, self.scope, read.start, read.look)
 
     async def like(self, run_id: str, request: Request) -> Request:
         """A request as the logged run would have it: same id and scope, and a fork's origin and history."""
@@ -228,15 +232,14 @@ class Runs:
         try:
             wiring = wire(await self.request(run_id))
         except ProblemError:
-            read = await self.read(run_id)
-            wiring = logged_wiring(cast(r.RunStarted, r.decode("run_started", read.sealed[0].body or b"")))
+            wiring = logged_wiring((await self.read(run_id)).start)
         async with self._seams(run_id, wiring) as seams:
             return await kernel.resume(self.stream(run_id), None, seams, self._end_groups, self._watch)
 
     async def abandon(self, run_id: str, by: str) -> RunResult:
         """Close an interrupted or waiting run without touching anything else. Raises ProblemError(owned_elsewhere) if it lives."""
         with typed("abandon"):
-            wiring = logged_wiring(cast(r.RunStarted, await self._start_of(run_id)))
+            wiring = logged_wiring((await self.read(run_id)).start)
             async with self._seams(run_id, wiring) as seams:
                 return await kernel.abandon(self.stream(run_id), seams, self._end_groups, by)
 
@@ -284,10 +287,9 @@ class Runs:
             await self._signal(run_id, k.Signal(0, "resolve", self.clock.now_ms(), by, token, decision, body))
 
     async def _signal(self, run_id: str, signal: k.Signal) -> None:
-        head = await self.log.head(self.stream(run_id))
-        if head is None or not head.seq:
-            raise kernel.NoSuchRun(run_id)
-        await self.log.signal(self.stream(run_id), signal)
+        stream = self.stream(run_id)
+        await kernel.known(stream, self.log)
+        await self.log.signal(stream, signal)
 
     # --- reading -----------------------------------------------------------------------------------------------
 
@@ -300,10 +302,7 @@ class Runs:
     async def head(self, run_id: str) -> k.Head:
         """Where a run's log ends, and whether a living process holds it. Raises ProblemError(not_found)."""
         with typed("read"):
-            head = await self.log.head(self.stream(run_id))
-            if head is None or not head.seq:
-                raise kernel.NoSuchRun(run_id)
-            return head
+            return await kernel.known(self.stream(run_id), self.log)
 
     async def read(self, run_id: str) -> Read:
         """A run whole. Raises ProblemError(not_found, corrupt_store)."""
@@ -316,10 +315,6 @@ class Runs:
         look = look_up({digest: bytes_text(data) for digest, data in blobs.items()})
         return Read(sealed, blobs, look, _result(self.scope, run_id, sealed, look, live=head.live))
 
-    async def _start_of(self, run_id: str) -> r.Record:
-        read = await self.read(run_id)
-        return r.decode(read.sealed[0].kind, read.sealed[0].body or b"")
-
     async def list(self, after: str = "", limit: int = PAGE_RUNS) -> tuple[list[Listed], bool]:
         """A page of runs, newest first, and whether more follow. Raises ProblemError(pagination) for a foreign continuation."""
         with typed("runs"):
@@ -327,7 +322,7 @@ class Runs:
             more = True
             while more and len(found) <= limit:
                 try:
-                    page = await self.log.streams(self.scope, after if not after else self.stream(after).run, limit + 1)
+                    page = await self.log.streams(self.scope, after and self.stream(after).run, limit + 1)
                 except (KeyError, kernel.NoSuchRun) as e:
                     raise problem("pagination", "the continuation belongs to no run here", operation="runs", stage="arguments") from e
                 found += [(stream, head) for stream, head in page if head.seq]  # taken and never begun: no run yet
@@ -349,9 +344,7 @@ class Runs:
         """Recompute every hash and rule of a run's log. Raises ProblemError(not_found); damage is a finding, not an error."""
         with typed("verify"):
             stream = self.stream(run_id)
-            found = await self.log.head(stream)
-            if found is None or not found.seq:
-                raise kernel.NoSuchRun(run_id)
+            await kernel.known(stream, self.log)
             return await verdict(self.log, stream, head)
 
 
