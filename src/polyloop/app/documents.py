@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from polyloop.clock import SystemClock
 from polyloop.contract.evidence import Evidence
 from polyloop.contract.problem import problem
 from polyloop.db import Damaged, Database, DbError, NewerSchema
-from polyloop.documents.runtime import DocRuntime
 from polyloop.documents.store import SCHEMA
 from polyloop.ids import uuid7
 from polyloop.toolbox.bridge import citable
 
 from .place import check_place
+
+if TYPE_CHECKING:  # most runs touch no document
+    from polyloop.documents.runtime import DocRuntime
 
 
 def _opened(store: str) -> Database:
@@ -29,13 +32,19 @@ def _opened(store: str) -> Database:
         raise problem("local_io", str(error), operation="documents", stage="open") from error
 
 
+def _runtime(db: Database, tenant: str) -> DocRuntime:
+    from polyloop.documents.runtime import DocRuntime
+
+    return DocRuntime(db, tenant, SystemClock().now_ms, uuid7)
+
+
 @contextmanager
 def open_documents(store: str, tenant: str) -> Generator[DocRuntime]:
     """The documents of a tenant, in a store that may hold runs too. Raises ProblemError (validation, corrupt_store, local_io, ...)."""
     check_place(store, tenant)
     db = _opened(store)
     try:
-        yield DocRuntime(db, tenant, SystemClock().now_ms, uuid7)
+        yield _runtime(db, tenant)
     finally:
         db.close()
 
@@ -53,7 +62,7 @@ class Library:
             raise problem("capability_unavailable", "documents need a store", operation="documents", stage="open")
         if self._db is None:
             self._db = _opened(self.store)
-        return DocRuntime(self._db, tenant, SystemClock().now_ms, uuid7)
+        return _runtime(self._db, tenant)
 
     async def evidence(self, tenant: str, run: str) -> Evidence:
         """What a run may cite."""

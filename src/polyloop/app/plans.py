@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from polyloop.contract import approval as contract
 from polyloop.contract.problem import as_wire, problem
 from polyloop.db.birth import locate
-from polyloop.documents.runtime import DocRuntime
 from polyloop.toolbox.bridge import ASKED
 
 from .approvals import PERSON, Approval
 from .documents import open_documents
+
+if TYPE_CHECKING:
+    from polyloop.documents.runtime import DocRuntime
 
 _STATES: Final = {"requested": "pending", "rejected": "denied", "superseded": "withdrawn", "cancelled": "withdrawn"}
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from msgspec import Struct
 
@@ -23,10 +23,12 @@ from ..contract.receipt import Receipt, Status
 from ..contract.session import Read
 from ..contract.task import Ticket
 from ..documents.leaves import AFTERWARDS, OPERATIONS, PURPOSE
-from ..documents.runtime import Caller, DocRuntime
 from ..kernel.objects import Json, ToolSpec
 from ..kernel.records import Evidence, Part
 from ..kernel.seams import Action, Deferred, NotStarted, Outcome, Pending, Settled, Unknown
+
+if TYPE_CHECKING:  # loaded when a document is first asked for
+    from ..documents.runtime import Caller, DocRuntime
 
 #: What a receipt's status means for the run.
 _BY_STATUS: Final[dict[Status, str]] = {"success": "ok", "partial_success": "error", "failed": "error", "retryable": "error", "unknown": "unknown"}
@@ -99,6 +101,8 @@ class DocTool(Struct, frozen=True):
     idempotent: bool = True
 
     async def run(self, action: Action) -> Outcome | Deferred:
+        from ..documents.runtime import Caller
+
         documents = self.of(action.scope)
         caller = Caller(session=action.run_id, key=action.key if self.spec.effect == "write" else "")
         if action.approved and action.token.startswith(ASKED + PLAN):
