@@ -200,7 +200,7 @@ def test_S2_12_a_file_made_by_a_program_counts_and_only_where_the_phase_has_that
     result = bench.flow(bench.phase("plan", make, SUBMIT, tools=[*TOOLS, "workspace_exec"]), bench.phase("next", make, SUBMIT))
     assert states(result) == [("plan", "completed", 1, False), ("next", "failed", 1, False)]
     assert list((bench.ws / "data").iterdir()) == []
-    codes = [json.loads(s.body or b"")["rejection"] for s in bench.open(lambda runs: runs.read("f/next/1")).sealed if s.kind == "step"]
+    codes = [json.loads(s.body or b"").get("rejection") for s in bench.open(lambda runs: runs.read("f/next/1")).sealed if s.kind == "step"]
     assert codes[0]["code"] == "unknown_tool"
 
 

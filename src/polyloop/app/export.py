@@ -1,4 +1,4 @@
-"""A run's log for others: `chain` to check every hash with nothing of this project, `jsonl` to read."""
+"""A run's log for others: `chain` to check every hash with nothing of this project, `jsonl` to read, `html` for people."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from polyloop.files import FileProblem, Root, write_atomic
 from polyloop.kernel.records import canonical
 from polyloop.kernel.seams import Sealed
 
-FORMATS: Final = ("chain", "jsonl")
+FORMATS: Final = ("chain", "jsonl", "html")
 
 
 def chain(sealed: Iterable[Sealed]) -> bytes:

@@ -17,14 +17,15 @@ from msgspec.structs import replace
 from polyloop.app.approvals import PERSON
 from polyloop.app.export import FORMATS, chain, land
 from polyloop.app.request_file import load
-from polyloop.app.runs import PAGE_RUNS, SETTLE_DECISIONS, Runs
+from polyloop.app.runs import PAGE_RUNS, SETTLE_DECISIONS, Read, Runs
 from polyloop.app.store import open_runs, read_runs
 from polyloop.app.wiring import catalogue_specs, request_for, rewire, wire
 from polyloop.contract.problem import problem
 from polyloop.kernel.objects import Request, RunResult
 from polyloop.kernel.records import canonical
 from polyloop.kernel.view import materialise
-from polyloop.words.catalog import say
+from polyloop.views.page import run_page
+from polyloop.words.catalog import Lang, say
 
 from .frame import Place, T, carry_out, command_line, exit_code, leave, outcome, run_json
 from .live import progress
@@ -276,17 +277,17 @@ def verify(
 def export(
     place: Place,
     run_id: RunArgument,
-    format_: Annotated[str, typer.Option("--format", help="chain or jsonl.")],
+    format_: Annotated[str, typer.Option("--format", help="chain, jsonl or html.")],
     out: Annotated[str | None, typer.Option("--out", help="File to write (never over an existing one).")] = None,
 ) -> None:
-    """Write a run's log for others to check (chain) or to read (jsonl)."""
+    """Write a run's log for others to check (chain), for programs (jsonl) or for people (html, one self-contained page)."""
 
     async def work() -> bytes:
         if format_ not in FORMATS:
             raise problem("validation", f"--format is one of {', '.join(FORMATS)}, not {format_!r}", operation="export", stage="arguments")
         async with read_runs(place.store, place.tenant) as runs:
             read = await runs.read(run_id)
-        data = chain(read.sealed) if format_ == "chain" else "".join(map(canonical_line, materialise(read.sealed, read.look))).encode()
+        data = exported(read, format_, place.lang)
         if out is not None:
             land(out, data)
         return data
@@ -298,6 +299,14 @@ def export(
         place.print_json({"runId": run_id, "format": format_, "file": str(out), "bytes": len(data)})
     else:
         sys.stdout.write(say("exported", place.lang, path=out) + "\n")
+
+
+def exported(read: Read, format_: str, lang: Lang) -> bytes:
+    """A run's log in one of FORMATS."""
+    if format_ == "chain":
+        return chain(read.sealed)
+    records = materialise(read.sealed, read.look)
+    return run_page(records, lang) if format_ == "html" else "".join(map(canonical_line, records)).encode()
 
 
 def tools(
