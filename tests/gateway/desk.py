@@ -18,6 +18,7 @@ from polyloop.kernel.objects import Agent, Budget, Request, RunResult, Segment
 from polyloop.kernel.records import Part
 from polyloop.kernel.seams import Message, Reply
 from polyloop.testing.fake_openai import said
+from polyloop.toolbox.registry import Registry
 from polyloop.toolbox.submit import Submit
 
 DONE = '{"reflection": "r", "plan": "p", "action": {"tool": "submit", "args": {"summary": "done"}}}'
@@ -46,15 +47,11 @@ def request(run_id: str, binding: Mapping[str, str] | None = None, text: str = "
 
 async def started(folder: Path, tenant: str, model: Any, asked: Request, tools: Sequence[Any] = ()) -> RunResult:
     """Run a request in the folder's store, with a completing `submit`."""
-    from polyloop.toolbox.registry import Registry
-
     async with open_store(folder / "runs.db", tenant) as store:
         return await run(asked, store=store, model=model, tools=Registry([Submit(), *tools]))
 
 
 async def resumed(folder: Path, tenant: str, model: Any, asked: Request) -> RunResult:
-    from polyloop.toolbox.registry import Registry
-
     async with open_store(folder / "runs.db", tenant) as store:
         return await resume(asked, store=store, model=model, tools=Registry([Submit()]))
 

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from polyloop.app.store import open_runs
 from polyloop.contract.problem import ProblemError
 from polyloop.gateway.bindings import GatewayModel
 from polyloop.gateway.faults import Fault, SourceError, judged
 from polyloop.gateway.gateway import Gateway
 from polyloop.gateway.settings import Breaking, Retry, Settings, SourceSettings, parse
 from polyloop.gateway.sources import seated, source
+from polyloop.kernel.records import plain
 from polyloop.kernel.seams import ModelCallFailed, Reply
 from polyloop.testing import ManualClock
 from polyloop.testing.fake_openai import FakeOpenAI, said
@@ -80,13 +83,9 @@ def test_S2_35_attempts_and_stand_ins_cost_the_kernel_one_iteration(tmp_path, mo
 
 
 def told(folder: Any, run_id: str) -> tuple[str, int]:
-    from polyloop.app.store import open_runs
-
     async def read() -> tuple[str, int]:
         async with open_runs(str(folder / "runs.db"), "local") as runs:
             [body] = [s.body for s in (await runs.read(run_id)).sealed if s.kind == "model_result"]
-        from polyloop.kernel.records import plain
-
         record = plain(body)
         return record["served_by"], record["attempts"]
 
@@ -284,3 +283,10 @@ def test_our_own_model_seam_is_left_alone():
 
     own = Own()
     assert seated(own, office()) is own
+
+
+def test_the_settings_shown_in_the_documentation_can_be_read():
+    text = (Path(__file__).parents[2] / "docs" / "gateway.md").read_text()
+    settings = parse("gateway.toml", text.split("```toml\n")[1].split("```")[0].encode())
+    assert (settings.retry, settings.breaker) == (Retry(), Breaking())
+    assert settings.caps.of("acme", "s") == (("", 500_000_000), ("s", 5_000_000))
