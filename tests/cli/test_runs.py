@@ -275,3 +275,17 @@ def test_a_fork_continues_from_a_step_and_not_from_inside_one(desk: Desk) -> Non
     first = desk.records("n")[0]
     assert first["origin"] == {"run": "o", "seq": step, "head_hash": records[step]["hash"]}
     assert desk.json("resume", "n")[0] == 0
+
+
+def test_a_used_id_is_a_conflict_also_while_its_run_is_held(desk: Desk) -> None:
+    script = [act("sleep", s=60), act("submit", summary="x")]
+    process = desk.start("run", desk.request(script=script, head='run_id = "h"'), "--json")
+    wait_for(desk, "h", "action_intent")
+    desk.request("other.toml", script=script, head='run_id = "h"', budget="max_valid_steps = 3\nmax_iterations = 40")
+    code, told = desk.json("run", "other.toml")
+    assert (code, told["error"]["kind"]) == (7, "conflict")
+    assert {x["path"] for x in told["error"]["details"]["fields"]} >= {"budget.max_valid_steps"}
+    assert desk.json("run", "r.toml")[1]["error"]["kind"] == "owned_elsewhere"
+    code, told = desk.json("cancel", "h")
+    assert (code, told["reason"]) == (130, "cancelled")
+    process.communicate(timeout=20)

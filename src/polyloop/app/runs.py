@@ -43,6 +43,9 @@ from .wiring import Wiring, logged_wiring
 #: Resolution of an `ask` by the word a person uses (interface.md, settle --as).
 SETTLE_DECISIONS: Final = {"done": "finished", "not-done": "denied", "retry": "approved"}
 PAGE_RUNS: Final = 50
+#: How long, and how often, a cancel looks for the end of a run in other hands: a holder has its watcher and its grace.
+CANCEL_S: Final = 20.0
+CANCEL_POLL_S: Final = 0.05
 #: State of a run in a list that cannot be read; the reason is the kind of the error.
 UNREADABLE: Final = "unreadable"
 
@@ -222,9 +225,14 @@ class Runs:
         """End a run for good. A run in other hands is told and waited for; one without an owner is ended here."""
         with typed("cancel"):
             await self._signal(run_id, k.Signal(0, "cancel", self.clock.now_ms(), by, body=reason))
+            until = self.clock.monotonic() + CANCEL_S
+            while (head := await self.log.head(self.stream(run_id))) is not None and head.live and head.kind != "run_ended":
+                if self.clock.monotonic() > until:
+                    return (await self.read(run_id)).result
+                await asyncio.sleep(CANCEL_POLL_S)
             try:
                 return await self._finish(run_id, wire)
-            except k.OwnedElsewhere:
+            except k.OwnedElsewhere:  # somebody resumed it in this instant, and reads the signal
                 return (await self.read(run_id)).result
 
     async def _finish(self, run_id: str, wire: Callable[[Request], Wiring]) -> RunResult:
@@ -364,7 +372,7 @@ def _settle_token(call: Call) -> str:
     if call.stage == "waiting" and call.deferred is not None and call.deferred.awaited == "settle":
         return call.deferred.token
     open_ask = call.stage == "open" and call.intent is not None and call.intent.replay == "ask"
-    return f"settle:{call.intent_seq}" if open_ask else ""
+    return call.settle_token if open_ask else ""
 
 
 def _result(scope: str, run_id: str, sealed: Sequence[k.Sealed], look: Look, *, live: bool) -> RunResult:

@@ -18,7 +18,7 @@ from .flight import unbroken
 from .machine import State, fold, texts_of
 from .objects import Json, Request, RunResult
 from .records import BlobRef, Record, Sealed, bytes_text
-from .seams import Conflict, CorruptStore, Damage, Head, Loaded, Log, NewerSchema, StaleFence, StoreError, Stream
+from .seams import Conflict, CorruptStore, Damage, Head, Loaded, Log, NewerSchema, OwnedElsewhere, StaleFence, StoreError, Stream
 from .snapshot import BadRequest, acceptable, differences, is_name, snapshot
 
 T = TypeVar("T")
@@ -97,14 +97,20 @@ async def start(request: Request, seams: Seams, kill: Killer, watch: Callable[[D
         raise BadRequest("run_id", "must be text that is not empty, without NUL and without halves of characters")
     stream = Stream(request.scope, request.run_id)
     head = await seams.log.head(stream)
-    if head is not None and head.kind:  # a last frame that cannot be read may be all there is
-        return await _enter(stream, request, seams, kill, watch, (), refusing=False)
     driver = Driver(stream, seams)
     started = snapshot(request, seams.tools.specs, driver.hold)
-    if await _held(driver, _begin_new(driver, started, kill)):
-        return await _drive(driver, watch)
-    await unbroken(_release(driver))
-    return await _enter(stream, request, seams, kill, watch, (), refusing=False)
+    try:
+        if head is not None and head.kind:  # a last frame that cannot be read may be all there is
+            return await _enter(stream, request, seams, kill, watch, (), refusing=False)
+        if await _held(driver, _begin_new(driver, started, kill)):
+            return await _drive(driver, watch)
+        await unbroken(_release(driver))
+        return await _enter(stream, request, seams, kill, watch, (), refusing=False)
+    except OwnedElsewhere:
+        _, refused = _fields(await _load(driver), started, ())
+        if refused:  # a used id is a conflict, whoever has the run
+            raise RunExists(stream.run, refused) from None
+        raise
 
 
 async def _begin_new(driver: Driver, started: r.RunStarted, kill: Killer) -> bool:
