@@ -147,6 +147,26 @@ def test_sessions_and_tenants_have_caps_of_their_own(tmp_path):
         assert spent(server, tmp_path, each, said_settings, "poor")[0] == ["passed", *["spend_limit False"] * 3]
 
 
+def test_a_sessions_cap_stops_no_other_session_that_asks_the_same(tmp_path):
+    async def work(through: Any) -> list[str]:
+        await chat(through, text="first", session_id="poor", call_id="c0")
+        return await codes([chat(through, cache_namespace="ns", session_id=s, call_id=f"c-{s}") for s in ("poor", "rich")])
+
+    with FakeOpenAI([said("x")]) as server:
+        got, _ = spent(server, tmp_path, work, settings(server, Price(call=1), session=1))
+        assert (got, len(server.seen)) == (["passed", "spend_limit False"], 2)
+
+
+def test_calls_without_an_id_are_each_charged(tmp_path):
+    async def work(through: Any) -> None:
+        for _ in range(3):
+            await chat(through)
+
+    with FakeOpenAI([said("x")]) as server:
+        _, [used] = spent(server, tmp_path, work, settings(server, Price(call=1)))
+        assert (used.calls, used.spent_micro) == (3, 3 * M)
+
+
 def test_a_ledger_that_fails_stops_a_call_before_it_and_loses_no_reply_after_it(tmp_path, caplog):
     async def work(through: Any) -> list[str]:
         db = through.office.shelf()[0]

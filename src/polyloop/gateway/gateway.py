@@ -20,6 +20,7 @@ from msgspec.structs import replace
 
 from polyloop.contract.problem import problem
 from polyloop.db import Database, DbError
+from polyloop.ids import uuid7
 from polyloop.kernel.objects import Json, ToolSpec
 from polyloop.kernel.records import canonical
 from polyloop.kernel.seams import Message, ModelCallFailed, ModelRequest, Reply
@@ -32,6 +33,8 @@ from .office import Office, Source
 from .settings import output_limit
 
 _log: Final = logging.getLogger("polyloop.gateway")
+#: Refusals that concern who asks (the session's cap), not what is asked: those who wait ask for themselves.
+REFUSALS: Final = frozenset({"spend_limit", "price_unknown"})
 CACHE_MODES: Final = ("off", "use", "refresh")
 
 
@@ -117,9 +120,9 @@ class Gateway:
         flights = self.office.flights
         while (flight := flights.get(key.digest)) is not None:
             await asyncio.wait({flight})
-            if flight.cancelled():
+            error = None if flight.cancelled() else flight.exception()
+            if flight.cancelled() or (isinstance(error, ModelCallFailed) and error.code in REFUSALS):
                 continue
-            error = flight.exception()
             if isinstance(error, ModelCallFailed):
                 raise ModelCallFailed(error.code, sent=error.sent, key=error.key, message=error.message)
             if error is None:
@@ -187,7 +190,7 @@ class Gateway:
         if all(o.price for o in own):
             size = len(canonical([list(request.messages), [t.schema for t in request.tools or ()]]))
             most = max(o.price.micro(size, output_limit(request.params, o)) for o in own if o.price)
-        return Order(tenant, session, request.call_id or self.sources[0].name, self.sources[0].name, most, settings.caps.of(tenant, session))
+        return Order(tenant, session, request.call_id or uuid7(), self.sources[0].name, most, settings.caps.of(tenant, session))
 
     # --- sources in their order ------------------------------------------------------------------------------------
 
