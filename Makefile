@@ -1,7 +1,7 @@
 # Two commands do everything, on a machine with Python 3.11+ and make (uv is used where there is one):
 #   make demo    the main job, end to end, offline
 #   make test    the tests
-# Others: check (= lint types river tidy) fix cover floors sim soak bench docs. `.venv` is made and kept up by three stamps: core, dev, full.
+# Others: check (= lint types river tidy) fix cover floors sim soak bench bench-peers docs. `.venv` is made and kept up by three stamps: core, dev, full.
 
 PYTHON ?= python3
 WORKERS ?= 2
@@ -12,7 +12,7 @@ PY := .venv/bin/python
 PYTEST := $(PY) -m pytest -q -n $(WORKERS) --dist worksteal
 PURE := src/polyloop/kernel/*,src/polyloop/contract/*
 
-.PHONY: demo test check lint types river tidy fix cover floors sim soak bench docs
+.PHONY: demo test check lint types river tidy fix cover floors sim soak bench bench-peers docs
 .NOTPARALLEL:
 
 demo: .venv/core
@@ -58,6 +58,17 @@ soak: .venv/dev
 
 bench: .venv/full
 	@$(PY) benchmarks/run.py
+
+# The peers live in an environment of their own: they pin what we do not.
+bench-peers: .bench/ready
+	@.bench/bin/python benchmarks/peers.py --json .bench/peers.json
+
+.bench/ready: benchmarks/harness/requirements.txt
+	@echo 'Setting up .bench ...'
+	@$(PYTHON) -m venv .bench
+	@.bench/bin/python -m pip install -qq --disable-pip-version-check -c benchmarks/harness/requirements.txt -e . \
+	  langgraph langgraph-checkpoint-sqlite dbos pydantic-ai-slim 'psycopg[binary]'
+	@touch $@
 
 docs: .venv/core
 	@$(PY) tools/reference.py
