@@ -41,7 +41,7 @@ STATE: Final = ".audit"
 MANIFEST: Final = "audit.json"
 POINTS: Final = "points"
 #: Bytes of lines in one answer: the largest document must be read within the budget of a phase.
-ANSWER_BYTES: Final = 256 << 10
+ANSWER_BYTES: Final = 512 << 10
 
 #: Another way to hold the workspace of a point.
 Other = Callable[[Workspace], Workspace]

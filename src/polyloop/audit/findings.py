@@ -17,7 +17,7 @@ from polyloop.formats.blocks import Document
 from polyloop.kernel.objects import Json
 from polyloop.workspace import Workspace
 
-from .source import DOCUMENT, holds, read_source
+from .source import DOCUMENT, SOURCE_BYTES, holds, read_source
 
 #: What is looked at together, and written into one file `findings/<group>.json`.
 GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -94,7 +94,7 @@ def counts(findings: Sequence[Mapping[str, Any]]) -> dict[str, int]:
 
 def unproved(workspace: Workspace, outputs: Mapping[str, str]) -> list[str]:
     """Quotes of these files that do not stand in the document. A phase with one has failed (S0.1: nothing done until proved)."""
-    document = read_source(workspace.read_bytes(DOCUMENT))
+    document = read_source(workspace.read_bytes(DOCUMENT, SOURCE_BYTES))
     return [wrong for path in sorted(outputs) for wrong in _unproved(document, path, json.loads(workspace.read_bytes(path)))]
 
 

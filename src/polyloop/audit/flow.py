@@ -30,8 +30,9 @@ TOOLS: Final[Mapping[str, tuple[str, ...]]] = {
     "summarize": ("workspace_read_lines", "workspace_write", "workspace_list", "submit"),
 }
 STEPS: Final[Mapping[str, int]] = {"plan": 50, "execute": 50, "summarize": 16}
-_RULES: Final = f"""You audit one document. It lies in {DOCUMENT}: the first line tells of it, each further line is one block as JSON
-(a line that begins with + goes on with the line before). Never change it. What you quote must stand verbatim in the text of a block.
+_RULES: Final = f"""You audit one document. It lies in {DOCUMENT}: the first line tells of it, each further line is a JSON array
+of blocks with their text and place (a line that begins with + goes on with the line before). Never change it.
+What you quote must stand verbatim in the text of a block.
 Files you must write are JSON. Work only with your tools; when your files are written, submit."""
 _TASKS: Final[Mapping[str, str]] = {
     "plan": f"Look at the document and decide what to check. Write {PLAN}: "

@@ -1,14 +1,16 @@
 """A document as lines of text, for a model to read with its own tools, and back again, exactly.
 
-The first line tells of the document, each further one is a block as JSON. A line longer than LINE_CHARS goes on in lines that
-begin with `+`; JSON objects never do. Quotes and places of findings are those of the blocks, so nothing is lost on the way.
+The first line tells of the document, each further one is a JSON array of blocks. What is usual is left out, so that the largest
+document can be read within the budget of a phase: a paragraph of plain text is `{"text", "at": ["line", from, to]}`. A line longer than
+LINE_CHARS goes on in lines that begin with `+`; JSON never does. Texts, quotes and places are those of the blocks: nothing is lost.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final, cast
 
 import msgspec
 from msgspec import Struct
@@ -19,6 +21,9 @@ from polyloop.formats.blocks import Block, Document
 #: Where a point's document lies in its workspace.
 DOCUMENT: Final = "data/document.jsonl"
 LINE_CHARS: Final = 20_000
+#: Characters of blocks that share a line, as near as whole blocks come.
+SHARED_CHARS: Final = 4_000
+SOURCE_BYTES: Final = 256 << 20
 
 
 class Head(Struct, frozen=True):
@@ -33,7 +38,22 @@ class Head(Struct, frozen=True):
 
 def source_of(document: Document) -> bytes:
     head = Head(document.name, document.format, document.title, document.lang, len(document.blocks))
-    return b"".join(line.encode() + b"\n" for value in (head, *document.blocks) for line in _folded(msgspec.json.encode(value).decode()))
+    lines = [
+        msgspec.json.encode(head).decode(),
+        *_shared(json.dumps(_small(b, n), ensure_ascii=False, separators=(",", ":")) for n, b in enumerate(document.blocks)),
+    ]
+    return b"".join(part.encode() + b"\n" for line in lines for part in _folded(line))
+
+
+def _shared(blocks: Iterable[str]) -> Iterator[str]:
+    held: list[str] = []
+    for block in blocks:
+        held.append(block)
+        if sum(map(len, held)) >= SHARED_CHARS:
+            yield f"[{','.join(held)}]"
+            held.clear()
+    if held:
+        yield f"[{','.join(held)}]"
 
 
 def _folded(text: str) -> Iterator[str]:
@@ -42,18 +62,53 @@ def _folded(text: str) -> Iterator[str]:
         yield "+" + text[at : at + LINE_CHARS]
 
 
+def _small(block: Block, number: int) -> dict[str, Any]:
+    """A block without what is usual: kind paragraph, one plain run, its number as its order, its own text in its source."""
+    told = cast("dict[str, Any]", msgspec.to_builtins(block))
+    small: dict[str, Any] = {}
+    if told.pop("type") != "paragraph":
+        small["type"] = block.type
+    if told.get("runs") == [{"text": block.text}]:
+        small["text"] = told.pop("runs")[0]["text"]
+    if told.get("order") == number:
+        told.pop("order")
+    elif "order" not in told:
+        told["order"] = -1
+    span = told.get("span")
+    if span is not None and span.keys() == {"unit", "start", "end"}:
+        small["at"] = list(told.pop("span").values())
+    source = told.get("source")
+    if source is not None and small.get("text") and small["text"] in source:
+        before, _, after = told.pop("source").partition(small["text"])
+        small["around"] = [before, after]
+    return small | told
+
+
+def _block(small: dict[str, Any], number: int) -> Block:
+    told: dict[str, Any] = {"type": "paragraph", "order": number, **small}
+    if "around" in told:
+        before, after = told.pop("around")
+        told["source"] = before + told["text"] + after
+    if "text" in told:
+        told["runs"] = [{"text": told.pop("text")}]
+    if "at" in told:
+        told["span"] = dict(zip(("unit", "start", "end"), told.pop("at"), strict=True))
+    return msgspec.convert(told, Block)
+
+
 def document_of(lines: Iterable[str]) -> Document:
     """Raises ValueError for lines that are no document."""
-    whole: list[str] = []
+    whole: list[list[str]] = []
     for line in lines:
         if line.startswith("+") and whole:
-            whole[-1] += line[1:]
+            whole[-1].append(line[1:])
         elif line:
-            whole.append(line)
+            whole.append([line])
     if not whole:
         raise ValueError("no lines")
-    head = msgspec.json.decode(whole[0], type=Head)
-    blocks = tuple(msgspec.json.decode(line, type=Block) for line in whole[1:])
+    head = msgspec.json.decode("".join(whole[0]), type=Head)
+    every = [small for parts in whole[1:] for small in json.loads("".join(parts))]
+    blocks = tuple(_block(small, number) for number, small in enumerate(every))
     return replace(Document(blocks), name=head.name, format=head.format, title=head.title)
 
 
