@@ -72,6 +72,11 @@ class Call(Struct, frozen=True):
     resolved: r.ActionResolved | None = None
     result: r.ActionResult | None = None
 
+    @property
+    def settle_token(self) -> str:
+        """What a person answers to under the policy `ask`. New each time: a late word about one attempt does not settle the next."""
+        return f"settle:{self.intent_seq}" + (f":{self.recoveries}" if self.recoveries else "")
+
 
 class Effect(Struct, frozen=True):
     """What makes two executed actions the same: tool, arguments, observation."""

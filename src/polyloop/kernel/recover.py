@@ -93,7 +93,7 @@ def report_unknown(run: Driver, call: Call, replay: r.Replay) -> None:
 
 def ask_person(run: Driver, call: Call, replay: r.Replay) -> None:
     run.emit(replace(replay, decision="ask"))
-    run.emit(r.ActionDeferred(call.index, f"settle:{call.intent_seq}", "settle", dispatched=True))
+    run.emit(r.ActionDeferred(call.index, call.settle_token, "settle", dispatched=True))
 
 
 def never(run: Driver, call: Call, replay: r.Replay) -> None:
