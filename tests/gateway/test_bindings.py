@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from polyloop.contract.problem import ProblemError
 from polyloop.gateway.bindings import GatewayModel, forwarded, looks_secret, refusal
+from polyloop.kernel.objects import Agent
 from polyloop.kernel.seams import ModelCallFailed, ModelRequest, Reply
 from polyloop.testing.fake_openai import FakeOpenAI
 from tests.gateway.desk import DONE, counting, ran, request, resumed
@@ -164,3 +165,13 @@ def test_S2_49_another_namespace_on_resume_is_drift(tmp_path):
     assert stop.value.problem.kind in ("parameter_drift", "conflict")
     assert "gateway.cache_namespace" in str(stop.value.problem.details["fields"])
     assert len(server.seen) == 1
+
+
+class Toolless:
+    async def chat(self, messages, *, model, params):
+        return Reply(DONE)
+
+
+def test_a_gateway_without_tools_is_refused_a_native_run(tmp_path):
+    result = ran(tmp_path, "local", GatewayModel(Toolless(), "m"), "r1", agent=Agent("a", protocol="native-tools/1"))
+    assert (result.error["code"], result.error["sent"], result.counters.iterations) == ("capability_unavailable", False, 0)

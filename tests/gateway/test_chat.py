@@ -290,3 +290,29 @@ def test_the_settings_shown_in_the_documentation_can_be_read():
     settings = parse("gateway.toml", text.split("```toml\n")[1].split("```")[0].encode())
     assert (settings.retry, settings.breaker) == (Retry(), Breaking())
     assert settings.caps.of("acme", "s") == (("", 500_000_000), ("s", 5_000_000))
+
+
+def test_a_timeout_of_the_sources_own_is_its_own_exception():
+    with pytest.raises(TimeoutError, match="mine"):
+        asyncio.run(chat(made(Played("one", TimeoutError("mine")))[0]))
+
+
+def test_those_who_wait_are_told_of_an_exception_nobody_classified(tmp_path):
+    async def both() -> list[Any]:
+        at = office(tmp_path)
+        through = Gateway([Played("one", ZeroDivisionError("by hand"))], at)
+        try:
+            return await asyncio.gather(*(chat(through, cache_namespace="ns", call_id=c) for c in "ab"), return_exceptions=True)
+        finally:
+            await at.aclose()
+
+    first, waiter = asyncio.run(both())
+    assert isinstance(first, ZeroDivisionError)
+    assert (waiter.code, waiter.message) == ("model_exception", "ZeroDivisionError: by hand")
+
+
+def test_a_failed_line_of_a_script_fails_once(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "s.jsonl").write_text('{"error": {"code": "rate_limited", "sent": false}}')
+    result = ran(tmp_path, "local", "script:s.jsonl", "r1")
+    assert (result.error["code"], result.error["sent"], result.counters.iterations) == ("rate_limited", False, 0)
