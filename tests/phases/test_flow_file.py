@@ -24,6 +24,7 @@ tools = ["workspace_write", "submit"]
 required = ["a.txt", {path = "a.txt", schema = {type = "integer"}}]
 """
 REQUEST = """
+overflow = "window:9"
 completes = ["submit"]
 [agent]
 id = "writer"
@@ -59,6 +60,7 @@ def test_a_flow_is_carried_out_and_then_told(folder: Path) -> None:
     code, out = polyloop(folder, "phases", "show", "f")
     assert [json.loads(line)["kind"] for line in out.splitlines()] == ["phase_started", "phase_ended"]
     assert polyloop(folder, "verify", "f/plan/1")[0] == 0
+    assert json.loads(polyloop(folder, "log", "f/plan/1", "--jsonl")[1].splitlines()[0])["overflow"] == "window(9)"
     assert polyloop(folder, "phases", "show", "g")[0] == 2
 
 

@@ -126,6 +126,7 @@ def _phase(path: Path, file: FlowFile, table: PhaseTable, base: Path, places: di
         table.name, request.agent, request.budget, text_prompt(*request.segments), {**request.assembly, **places},
         tuple(Required(one) if isinstance(one, str) else one for one in table.required), table.attempts,
         retry_exhausted=table.retry_exhausted, params=request.params, binding=request.binding, result_schema=request.result_schema,
+        overflow=request.overflow,
     )  # fmt: skip
 
 

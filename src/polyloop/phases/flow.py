@@ -156,7 +156,7 @@ class _PhaseRunner:
         return await self.drive.go(
             Request(
                 attempt.run, phase.definition, phase.budget, segments, binding, phase.params, phase.assembly, self.flow.scope,
-                result_schema=phase.result_schema,
+                result_schema=phase.result_schema, overflow=phase.overflow,
             )
         )  # fmt: skip
 

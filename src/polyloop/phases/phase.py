@@ -66,6 +66,7 @@ class Phase(Struct, frozen=True):
     params: dict[str, Json] = field(default_factory=dict[str, Json])
     binding: dict[str, str] = field(default_factory=dict[str, str])
     result_schema: Json = None
+    overflow: str = "none"
 
 
 class Flow(Struct, frozen=True):
