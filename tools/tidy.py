@@ -41,7 +41,7 @@ BUDGETS = {
     "db": 900, "files": 600, "stores": 900,
     "documents": 2500, "canvas": 2500, "media": 1500, "dialogue": 600, "gateway": 1200, "workspace": 900, "engines": 500, "formats": 2500,
     "toolbox": 1300, "views": 600, "phases": 700, "audit": 2000, "environments": 400,
-    "app": 1500, "testing": 2900, "cli": 1300, "server": 1200,
+    "app": 1600, "testing": 2900, "cli": 1300, "server": 1200,
 }  # fmt: skip
 
 DRAWERS = {"utils", "util", "common", "helpers", "helper", "manager", "managers", "base", "misc", "shared", "stuff"}
