@@ -97,12 +97,20 @@ def test_points_are_a_batch(tmp_path: Path) -> None:
 
 def test_other_inputs_or_another_model_in_the_same_folder_are_a_conflict(tmp_path: Path) -> None:
     (tmp_path / "notice.md").write_text((CLEAN / "notice.md").read_text())
+    (tmp_path / "x.jsonl").write_text('{"text": "x"}')
     assert audit(tmp_path, SAMPLE, "--out", "out")[0] == 0
     before = (tmp_path / "out/report.json").read_bytes()
     for words in (("notice.md",), (SAMPLE, "notice.md"), (SAMPLE, "--model", "script:x.jsonl"), (SAMPLE, "--lang", "en")):
         code, told = audit(tmp_path, *words, "--out", "out")
         assert (code, told["error"]["kind"]) == ((2, "validation") if len(words) == 2 and "notice.md" in words else (7, "conflict"))
     assert (tmp_path / "out/report.json").read_bytes() == before
+
+
+@pytest.mark.parametrize("model", ["script:none.jsonl", "rules:none", "none:x", ""])
+def test_a_model_that_is_not_there_is_refused_before_anything_is_made(tmp_path: Path, model: str) -> None:
+    code, told = audit(tmp_path, SAMPLE, "--model", model or "x")
+    assert (code, told["error"]["kind"]) == (2, "validation")
+    assert not (tmp_path / "audit-notice").exists()
 
 
 def test_a_file_in_the_way_that_is_not_ours_is_kept(tmp_path: Path) -> None:

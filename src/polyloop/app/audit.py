@@ -25,6 +25,7 @@ from polyloop.files import FileProblem, Root, write_atomic
 from polyloop.formats import read, write
 from polyloop.formats.blocks import Document
 from polyloop.formats.limits import MAX_FILE_BYTES
+from polyloop.gateway.sources import source
 from polyloop.ids import salt, uuid7
 from polyloop.kernel.records import sha256
 from polyloop.kernel.seams import Sink
@@ -34,8 +35,9 @@ from polyloop.words.catalog import Lang
 from polyloop.workspace import Workspace
 
 from .phases import READ_ONLY, carry_out, flow_log
+from .request_file import read_bytes
 from .runs import Runs, typed
-from .wiring import workspace_of
+from .wiring import PROGRAMS, workspace_of
 
 STATE: Final = ".audit"
 MANIFEST: Final = "audit.json"
@@ -81,6 +83,14 @@ def read_inputs(paths: Sequence[Path]) -> list[tuple[Input, Document]]:
             raise problem(kind, f"{path}: {error.strerror}", operation="audit", stage="read", details={"file": name}) from error
         found[name] = (Input(name, sha256(data)), replace(read(name, data), name=name))
     return list(found.values())
+
+
+def checked_model(name: str) -> str:
+    """The model of an audit, a script by its whole path. Raises ProblemError (validation) before anything is made for it."""
+    kind, _, rest = name.partition(":")
+    whole = f"script:{Path(rest).resolve()}" if kind == "script" and rest else name
+    source(whole, lambda path: read_bytes(Path(path)), PROGRAMS)
+    return whole
 
 
 class Audit:

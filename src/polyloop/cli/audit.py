@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from polyloop.app.audit import Audit, Settings, read_inputs
+from polyloop.app.audit import Audit, Settings, checked_model, read_inputs
 from polyloop.app.runs import Runs
 from polyloop.audit.report import Point
 from polyloop.contract.problem import problem
@@ -50,8 +50,9 @@ async def begin(runs: Runs, place: Place, paths: list[Path], folder: Path, model
     """Audit these files in this folder, or go on with it."""
     read = read_inputs(paths)
     inputs, documents = tuple(one for one, _ in read), [document for _, document in read]
+    source = checked_model(model)
     with Audit(folder, runs) as audit_:
-        audit_.begin(Settings(inputs, runs.scope, _absolute(place.store), model, place.lang), documents)
+        audit_.begin(Settings(inputs, runs.scope, _absolute(place.store), source, place.lang), documents)
         return await _go(audit_, place)
 
 
