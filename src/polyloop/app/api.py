@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import AsyncGenerator, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Required, TypedDict, Unpack
@@ -109,20 +109,8 @@ def run_sync(request: Request, *, store: str | Path = ".polyloop/runs.db", tenan
         async with open_store(store, tenant, dedicated=True) as opened:
             return await run(request, store=opened, **wiring)
 
-    outcome: list[RunResult | BaseException] = []
-
-    def body() -> None:
-        try:
-            outcome.append(carried_out(work()))
-        except BaseException as error:  # it belongs to the caller, whatever it is
-            outcome.append(error)
-
-    thread = threading.Thread(target=body, name="polyloop-run")
-    thread.start()
-    thread.join()
-    if isinstance(outcome[0], BaseException):
-        raise outcome[0]
-    return outcome[0]
+    with ThreadPoolExecutor(1, "polyloop-run") as thread:
+        return thread.submit(carried_out, work()).result()
 
 
 def _wired(
