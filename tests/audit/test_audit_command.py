@@ -63,7 +63,7 @@ def test_the_sample_is_audited_and_the_same_command_tells_it_again(tmp_path: Pat
     assert {path.name: path.read_bytes() for path in folder.glob("report.*")} == before
 
 
-def test_S2_12_S2_47_the_tools_and_the_tenant_of_the_three_runs(tmp_path: Path) -> None:
+def test_S2_4_S2_11_S2_12_S2_47_the_tools_and_the_tenant_of_the_three_runs(tmp_path: Path) -> None:
     _, report = audit(tmp_path, SAMPLE)
     assert [run.removeprefix(report["flow"]) for run in report["runs"]] == [".p1/plan/1", ".p1/execute/1", ".p1/summarize/1"]
     budgets = []

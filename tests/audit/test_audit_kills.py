@@ -67,7 +67,7 @@ def whole(folder: Path) -> dict[str, Any]:
     return audit(folder / "whole", SAMPLE, "--out", "out")[1]
 
 
-def test_S2_9_killed_in_the_middle_of_a_write_of_each_phase_the_report_is_the_same(tmp_path: Path) -> None:
+def test_S2_27_killed_in_the_middle_of_a_write_of_each_phase_the_report_is_the_same(tmp_path: Path) -> None:
     expected = whole(tmp_path)
     for path in WAITS:
         assert killed_at(tmp_path, path) == -9

@@ -50,6 +50,21 @@ def test_a_true_quote_passes_every_phase(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+def test_S2_26_the_prompt_of_a_phase_is_made_from_what_the_one_before_left(tmp_path: Path) -> None:
+    result = audited(tmp_path, "1 May 2025")
+
+    async def shown(run: str) -> str:
+        async with open_runs(str(tmp_path / "runs.db"), "acme") as runs:
+            return "\n".join(segment.text for segment in (await runs.request(run)).segments)
+
+    texts = [asyncio.run(shown(p.run)) for p in result.phases]
+    assert [(tmp_path / "ws" / path).read_text() in text for path, text in zip(("plan.json", "findings/x.json"), texts[1:], strict=True)] == [
+        True,
+        True,
+    ]
+    assert '"phase": "plan"' in texts[0]
+
+
 def test_an_invented_quote_fails_the_phase_that_wrote_it_in_every_attempt(tmp_path: Path) -> None:
     result = audited(tmp_path, "2 May 2025")
     assert [(p.phase, p.state, p.attempt) for p in result.phases] == [("plan", "completed", 1), ("execute", "failed", 2)]

@@ -69,7 +69,7 @@ def play(folder: Path, environment: Any, *actions: Json, schema: dict[str, Json]
 
 
 @pytest.mark.parametrize(("over", "reason"), [(False, "budget_exhausted"), (True, "completed"), (None, "environment_fault")])
-def test_S2_18_S2_38_the_environments_own_word(tmp_path: Path, over: bool | None, reason: str) -> None:
+def test_S2_3_S2_8_S2_38_the_environments_own_word(tmp_path: Path, over: bool | None, reason: str) -> None:
     result, _ = play(tmp_path, Fixed(over), 1, steps=3)
     assert (result.reason, result.counters.valid_steps) == (reason, 3 if over is False else 1)
     assert result.completed_by in ("", "environment")

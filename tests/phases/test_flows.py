@@ -79,7 +79,7 @@ def states(result: FlowResult) -> list[tuple[str, str, int, bool]]:
 
 
 @pytest.mark.parametrize("count", [1, 3, 5])
-def test_S2_3_any_number_of_phases(bench: Bench, count: int) -> None:
+def test_S2_9_any_number_of_phases(bench: Bench, count: int) -> None:
     phases = [bench.phase(f"p{n}", write(f"p{n}.txt", "x"), SUBMIT) for n in range(count)]
     assert states(bench.flow(*phases)) == [(f"p{n}", "completed", 1, False) for n in range(count)]
     assert states(bench.flow(*phases)) == [(f"p{n}", "completed", 1, True) for n in range(count)]
@@ -225,7 +225,7 @@ def test_names_that_would_not_make_run_ids(bench: Bench, bad: str) -> None:
     assert caught.value.problem.kind == "validation"
 
 
-def test_a_workspace_that_another_has_is_refused(bench: Bench) -> None:
+def test_S2_5_a_workspace_that_another_has_is_refused(bench: Bench) -> None:
     other = Workspace(bench.ws)
     other.hold()
     with pytest.raises(ProblemError) as caught:
