@@ -202,7 +202,7 @@ def _moving(s: State, index: int, kind: str) -> Call:
 
 def _action_intent(s: State, at: int, rec: r.ActionIntent) -> State:
     going = s.end is None and s.cancel is None and not any(c.deferred for c in s.calls)
-    _need(s.reply and going and s.call(rec.call) is None, s, "action_intent")
+    _need(s.reply and going and rec.call >= 0 and s.call(rec.call) is None, s, "action_intent")
     return _put(s, Call(rec.call, "open", rec, s.seq, orphan=s.suspect))
 
 
@@ -225,7 +225,7 @@ def _action_resolved(s: State, at: int, rec: r.ActionResolved) -> State:
 
 def _step(s: State, at: int, rec: r.Step) -> State:
     call = s.call(rec.call)
-    _need(s.reply and (call is None or call.stage == "settled"), s, "step of an unsettled action")
+    _need(s.reply and 0 <= rec.call < rec.calls and (call is None or call.stage == "settled"), s, "step of an unsettled action")
     _need(rec.iteration == s.counters.iterations, s, "step of another iteration")
     scored = rec.rejection.signature if rec.rejection and not (s.scored or s.iteration_valid) else ""
     done = replace(call, stage="stepped") if call else Call(rec.call, "stepped")

@@ -107,7 +107,8 @@ async def start(request: Request, seams: Seams, kill: Killer, watch: Callable[[D
         await unbroken(_release(driver))
         return await _enter(stream, request, seams, kill, watch, (), refusing=False)
     except OwnedElsewhere:
-        _, refused = _fields(await _load(driver), started, ())
+        past = Past(await seams.log.load(stream))
+        refused = _fields(past, started, ())[1] if past.state.start else []  # its holder may not have begun
         if refused:  # a used id is a conflict, whoever has the run
             raise RunExists(stream.run, refused) from None
         raise
