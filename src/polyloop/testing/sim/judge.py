@@ -21,7 +21,7 @@ from polyloop.kernel.machine import State, fold
 from polyloop.kernel.objects import Json, RunResult
 from polyloop.kernel.records import Sealed
 from polyloop.kernel.run import ParameterDrift, RunExists
-from polyloop.kernel.seams import Action, Event, ModelRequest, Stream
+from polyloop.kernel.seams import Action, CorruptStore, Event, ModelRequest, Stream
 from polyloop.kernel.verify import verify
 
 from .grammar import MAY_SAY, Grammar, Illegal
@@ -265,7 +265,7 @@ class Judge:
             self.need(not drifted, "drift", "a run with other parameters was let in")
             self.returned(stream, outcome)
         else:
-            self.need(isinstance(outcome, allowed), "raised", repr(outcome))
+            self.need(isinstance(outcome, allowed) and not isinstance(outcome, CorruptStore), "raised", repr(outcome))
 
     def returned(self, stream: Stream, result: RunResult) -> None:
         shelf = self.world.store.shelf(stream)
@@ -310,8 +310,8 @@ class Judge:
                 self.need(verdict.ok and verdict.ended, "verify", str(verdict.problem))
 
     def key_of(self, stream: Stream, token: str) -> str | None:
-        """The key of the action a person is asked about (`settle:SEQ`)."""
-        seq = int(token.partition(":")[2])
+        """The key of the action a person is asked about (`settle:SEQ`, `settle:SEQ:AGAIN`)."""
+        seq = int(token.split(":")[1])
         return next((key for key, intent in self.docket(stream).keys.items() if intent.seq == seq), None)
 
 

@@ -47,6 +47,9 @@ def script(rng: Random, protocol: str, tools: list[str], marker: str) -> list[Re
     for k in range(14):
         last = k > 3 and rng.random() < 0.25
         replies.append(write(rng, tools, f"{marker} {k}", wild, last=last))
+    if rng.random() < 0.15:  # some models are stuck
+        at = rng.randrange(1, 6)
+        replies[at:] = [replies[at]] * 8
     return replies
 
 
@@ -60,6 +63,8 @@ def _args(rng: Random) -> dict[str, Json]:
 def _text(rng: Random, tools: list[str], said: str, wild: float, *, last: bool) -> Reply:
     tool = "submit" if last and "submit" in tools else rng.choice(tools)
     whole = json.dumps({"reflection": said, "plan": "go on", "action": {"tool": tool, "args": _args(rng)}})
+    if rng.random() < wild / 20:
+        return Reply(text="break")
     if rng.random() >= wild:
         return Reply(text=whole if rng.random() < 0.7 else f"```json\n{whole}\n```")
     return rng.choice(
@@ -73,7 +78,6 @@ def _text(rng: Random, tools: list[str], said: str, wild: float, *, last: bool) 
             Reply(text=whole + "\n" + whole.replace(said, "other").replace('"n"', '"m"')),
             Reply(text=f"I think {said} \ud800 is best."),
             Reply(text=f"Sure: {whole[:-1]},}}"),
-            Reply(text="break"),
         )
     )
 
