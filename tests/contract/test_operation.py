@@ -178,6 +178,17 @@ def test_S0_8_going_on_starts_at_the_first_step_not_done() -> None:
     assert desk.ledger["op2"].continues == "op1"
 
 
+def test_S0_8_going_on_with_what_went_on_repeats_no_step() -> None:
+    desk = Desk(faults=["none", "403", "none", "403"])
+    thrice = {"name": "a", "value": "thrice"}
+    desk.call("put_thrice", thrice)
+    again = receipt_of(desk.call("put_thrice", thrice, continues=desk.ledger["op1"]))
+    assert [(s.name, s.status) for s in again.steps] == [("write_b", "success"), ("write_c", "failed"), ("verify", "not_started")]
+    rest = receipt_of(desk.call("put_thrice", thrice, continues=desk.ledger["op2"]))
+    assert [s.name for s in rest.steps] == ["write_c", "verify"]
+    assert desk.requests == 5
+
+
 def test_a_write_done_but_not_proved_goes_on_with_the_proof_alone() -> None:
     desk = Desk(readback="differs")
     desk.call("put")

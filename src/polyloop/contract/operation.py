@@ -110,7 +110,7 @@ class _Flow:
     def run(self) -> Process[Answer]:
         op = self.op
         self.call = call = replace(self.call, arguments=self._arguments())
-        done = self._done(call.continues)
+        begin = self._begin(call.continues)
         entry = Entry(operation_id=call.operation_id, operation=op.name, request=digest([op.name, call.arguments]), key=call.key)
         if op.effect != "read" and call.key and (known := (yield from _must(leaf.Recall(call.key)))):
             answer, entry = yield from self._repeat(known, entry.request)
@@ -124,12 +124,12 @@ class _Flow:
             self._refuse(wrong_kind(op.based_on, expected, prepared.current))
             require_current(op.based_on, expected, prepared.current, prepared.changed)
         if call.dry_run:
-            plan = {"target": prepared.target, "resolved": prepared.resolved, "steps": [s.name for s in self._remaining(prepared, done)]}
+            plan = {"target": prepared.target, "resolved": prepared.resolved, "steps": [s.name for s in self._remaining(prepared, begin)]}
             return {"contractVersion": op.contract, "operation": op.name, "executed": False, "plan": plan}
         if op.effect == "read":
             return (yield from self._read(entry))
         prepared, approval, source = yield from self._leave(prepared, entry)
-        steps = self._remaining(prepared, done)
+        steps = self._remaining(prepared, begin)
         entry = replace(
             entry,
             target=prepared.target,
@@ -162,19 +162,22 @@ class _Flow:
             self.session.note(Missed(self.op.name))
         return bad_arguments(found, attempt=self.session.attempts(self.op.name), maxAttempts=MAX_ATTEMPTS)
 
-    def _done(self, earlier: Entry | None) -> frozenset[str]:
-        """The steps that need no doing: those of the partial success this call goes on with."""
+    def _begin(self, earlier: Entry | None) -> str:
+        """The step to begin with, "" = the first: where the partial success this call goes on with was no success.
+
+        That one may itself have gone on with another, so its steps are all there is to tell what need not be done again.
+        """
         if earlier is None:
-            return frozenset()
+            return ""
         receipt = earlier.receipt
         if earlier.operation == self.op.name and receipt and receipt.status == "partial_success":
-            return frozenset(s.name for s in receipt.steps if s.status == "success")
+            return next(s.name for s in receipt.steps if s.status != "success")
         raise self._refusal([FieldProblem("continues", "invalid_value", "only a partial success of the same operation can be gone on with")])
 
-    def _remaining(self, prepared: Prepared, done: frozenset[str]) -> tuple[Step, ...]:
-        """From the first step that is not done (S0.8)."""
+    def _remaining(self, prepared: Prepared, begin: str) -> tuple[Step, ...]:
+        """From the step named (S0.8); none of them if only the proof is missing."""
         steps = prepared.steps or self.op.steps
-        return steps[next((n for n, s in enumerate(steps) if s.name not in done), len(steps)) :]
+        return steps[next((n for n, s in enumerate(steps) if s.name == begin), len(steps) if begin else 0) :]
 
     def _repeat(self, known: Entry, request: str) -> Process[tuple[Answer | None, Entry]]:
         """The answer to a call whose key is taken; None = go on, with the next attempt of that operation."""
