@@ -160,6 +160,14 @@ def test_the_tenant_comes_from_who_calls_and_never_from_the_letter(server: Serve
         b'{"stepId": "s1", "request": {"verb": "create", "node": "n_x", "title": "t", "blocks": ["not a block"]}}',
         b'{"stepId": "s2", "request": {"verb": "create", "node": "n_x", "title": "t", "type": "folder", "blocks": ["{\\"type\\":\\"code\\"}"]}}',
         b'{"stepId": "s3", "request": {"verb": "edit", "node": "n_x", "expected": "1"}}',
+        b'{"request": {"verb": "nodes", "cursor": "' + b"9" * 5000 + b'"}}', b'{"request": {"verb": "nodes", "snapshot": "x"}}',
+        b'{"request": {"verb": "nodes", "cursor": "99999999999999999999"}}', b'{"request": {"verb": "nodes", "cursor": "\xd9\xa3"}}',
+        b'{"request": {"verb": "content", "node": "n_x", "revision": 9223372036854775808}}',
+        b'{"request": {"verb": "facts", "node": "n_x", "revision": 1, "version": 9223372036854775808}}',
+        b'{"stepId": "s4", "request": {"verb": "edit", "node": "n_x", "blocks": ["{\\"type\\":\\"code\\"}"], "ids": ["a", "b"]}}',
+        b'{"stepId": "s5", "request": {"verb": "edit", "node": "n_x", "blocks": ["{\\"type\\":\\"code\\"}"], "ids": ["b_1"]}}',
+        b'{"stepId": "s6", "request": {"verb": "edit", "node": "n_x", "remove": ["b_1", "b_1"]}}',
+        b'{"stepId": "s7", "request": {"verb": "edit", "node": "n_x", "remove": ["b_1"], "change": {"b_1": "{\\"type\\":\\"code\\"}"}}}',
     ],
 )  # fmt: skip
 def test_whatever_a_letter_says_is_answered(db: Database, letter: bytes) -> None:

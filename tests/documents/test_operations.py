@@ -259,6 +259,12 @@ def test_S0_1_arguments_are_closed(office: Office) -> None:
         ("create", {"title": "x", "content": [{"type": "paragraph", "source": "# x"}], "format": "blocks"}, "content.source", "unknown_field"),
         ("create", {"title": "x", "operationKey": 5}, "operationKey", "wrong_type"),
         ("fetch", {**target, "operationKey": "k"}, "operationKey", "unknown_field"),
+        ("create", {"title": "x", "content": '[{"type": "code", "runs": [{"text": "\\ud800"}]}]', "format": "blocks"}, "content", "invalid_value"),
+        *(("create", {"title": title}, "title", "format") for title in (" ", "a\0b", "a\nb", "a\x7f")),
+        ("rename", {**target, "title": "x", "expectedRevision": 2**63}, "expectedRevision", "out_of_range"),
+        ("fetch", {**target, "revision": 10**30}, "revision", "out_of_range"),
+        ("version_revert", {**target, "version": 10**30, "force": True}, "version", "out_of_range"),
+        ("version_diff", {**target, "from": 2**63, "to": 1}, "from", "out_of_range"),
         ("list", {"limit": 201}, "limit", "out_of_range"), ("operation_get", {}, "operationId", "required"),
     ):  # fmt: skip
         details = office.refused("validation", op, args)["details"]
@@ -268,6 +274,16 @@ def test_S0_1_arguments_are_closed(office: Office) -> None:
     for op in AFTERWARDS:
         office.refused("not_found", op, {"operationId": "none"})
     assert PURPOSE.keys() == OPERATIONS.keys() | AFTERWARDS.keys()
+
+
+def test_S0_27_nothing_is_proved_of_a_folder_that_is_not_there(office: Office) -> None:
+    folder = office.do("create_folder", {"title": "F"})["data"]["nodeId"]
+    assert office.do("list", {"containerId": folder})["complete"]
+    assert office.do("list", {"containerId": "root"})["count"] == 1
+    office.refused("not_found", "list", {"containerId": "nowhere"})
+    office.refused("type_mismatch", "list", {"containerId": office.new()})
+    office.do("delete", {"nodeId": folder})
+    office.refused("not_found", "list", {"containerId": folder})
 
 
 def test_a_dry_run_shows_the_plan_and_does_nothing(office: Office) -> None:

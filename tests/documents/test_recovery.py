@@ -10,7 +10,7 @@ import pytest
 from polyloop.db import CommitUnknown, Database, DbError
 from polyloop.documents import journal
 from polyloop.documents import requests as ask
-from polyloop.documents.plan import page_of
+from polyloop.documents.pages import page_of
 from tests.documents.office import Office
 
 APPEND = {"title": "D", "command": "append", "content": "two\n", "operationKey": "k"}

@@ -184,6 +184,19 @@ def test_S0_24_a_submission_names_what_is_open(faulty: Office) -> None:
     assert against({}) == [], "gone on with, to success"
 
 
+def test_S0_8_what_was_gone_on_with_by_stages_is_settled_by_the_last(db: Database) -> None:
+    office = Office(db, faulty=True, faults=["", "403", "", "403"], chunk_chars=60)
+    create = {"title": "N", "content": "\n\n".join(letter * 50 for letter in "abc")}
+    first = text(act(office, "create", create, key="1"))["error"]["details"]["data"]["operationId"]
+    second = office.receipt("create", {**create, "continues": first}, session="run")
+    assert second.status == "partial_success"
+    last = office.receipt("create", {**create, "continues": second.data["operationId"]}, session="run")
+    assert last.ok
+    assert [s.name for s in last.steps] == ["write_3", "verify"]
+    assert office.documents()[0][1].count("a" * 50) == 1
+    assert asyncio.run(citable(office.runtime, "run")).check("run", {"summary": "s"}) == []
+
+
 # --- whole runs ------------------------------------------------------------------------------------------------------
 
 

@@ -6,7 +6,6 @@ blocks that really came together are ever written back without a gap between the
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Sequence
 from typing import Any, Final, cast
@@ -77,11 +76,11 @@ def _read(content: object, form: str) -> tuple[Sequence[Block], tuple[Loss, ...]
 
 def _given_blocks(content: object) -> list[Block]:
     try:
-        value = json.loads(content) if isinstance(content, str) else content
+        value = msgspec.json.decode(content) if isinstance(content, str) else content
         if unknown := sorted(_names(value) - _FIELDS):
             raise bad_arguments([FieldProblem(f"content.{name}", "unknown_field", "no field of a block") for name in unknown[:10]])
         return msgspec.convert(value, list[Block])
-    except (ValueError, RecursionError) as error:  # msgspec.ValidationError is one
+    except (ValueError, RecursionError) as error:  # msgspec.DecodeError is one
         raise bad_arguments([FieldProblem("content", "invalid_value", str(error)[:200])]) from error
 
 

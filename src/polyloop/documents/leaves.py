@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from ..contract.leaf import Operation, Step
 from ..contract.paging import LIST, MAX_ITEMS, MAX_PAGES
-from ..contract.schema import Shape, closed, exactly_one
+from ..contract.schema import EXACT_MAX, Shape, closed, exactly_one
 from ..formats.blocks import BLOCK_TYPES
 from . import limits
 
@@ -15,10 +15,11 @@ READ: Final = "doc.read.v1"
 CONTENT: Final = "doc.content.v1"
 
 _ID: Final = {"type": "string", "maxLength": 100}
-_TITLE: Final = {"type": "string", "maxLength": limits.TITLE_CHARS}
+#: One line, and more than blanks.
+_TITLE: Final = {"type": "string", "maxLength": limits.TITLE_CHARS, "pattern": r"^[^\x00-\x1f\x7f]*[^\s\x00-\x1f\x7f][^\x00-\x1f\x7f]*$"}
 _FORMAT: Final = {"enum": ["markdown", "blocks", "text"]}
 _CONTENT: Final = {"type": ["string", "array"], "description": "Markdown, plain text, or blocks as fetch gives them (format says which)"}
-_REVISION: Final = {"type": "integer", "minimum": 1}
+_REVISION: Final = {"type": "integer", "minimum": 1, "maximum": EXACT_MAX}
 _BOTH: Final = {"nodeId": _ID, "url": {"type": "string", "maxLength": 500}}
 _ANY: Final = {**_BOTH, "title": _TITLE}
 _GUARD: Final = {
@@ -92,7 +93,7 @@ _SCOPED: Final = {
     "tags": {"type": "array", "items": {"enum": list(BLOCK_TYPES)}, "minItems": 1, "description": "block types"},
 }  # fmt: skip
 _SCOPE_NEEDS: Final = {"section": ("startBlockId",), "keyword": ("keyword",), "tags": ("tags",)}
-_VERSION: Final = {"type": "integer", "minimum": 1}
+_VERSION: Final = _REVISION
 
 OPERATIONS: Final[dict[str, Operation]] = {
     op.name.removeprefix("doc."): op

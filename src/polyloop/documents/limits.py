@@ -13,5 +13,7 @@ PAGE: Final = 50
 PAGE_MAX: Final = 200
 #: Block ids a receipt names; the rest is counted.
 IDS_SHOWN: Final = 50
+#: Digits of a cursor or a snapshot.
+MARK_DIGITS: Final = 18
 #: Folders inside folders.
 DEPTH: Final = 100

@@ -10,20 +10,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from ..contract.leaf import Call, Operation, Prepared, Step
-from ..contract.paging import LIST, Fetch, Listing, Page, Seal, walk
+from ..contract.paging import LIST, Seal
 from ..contract.paging import Ask as Listed
-from ..contract.problem import FieldProblem, ProblemError, bad_arguments, problem
+from ..contract.problem import FieldProblem, bad_arguments, problem
 from ..contract.snapshot import digest
 from . import content as c
 from . import limits, store
 from . import requests as ask
 from .journal import Memo, Undo
 from .leaves import TAKES_AWAY, WRITE
+from .pages import listing, page_of
 
 #: Arguments that say what is written, as against where and on which condition.
 _ABOUT: Final = ("command", "mode", "content", "format", "title", "containerId", "blockId", "afterBlockId", "old", "new", "label")
@@ -77,41 +77,11 @@ def planned(asked: Asked) -> Plan:
 # --- the target ------------------------------------------------------------------------------------------------------
 
 
-def page_of(reply: object) -> Page:
-    """Raises invalid_response for what is no page."""
-    try:
-        return msgspec.convert(msgspec.convert(reply, _PageReply), Page, from_attributes=True)
-    except msgspec.ValidationError as error:
-        raise problem("invalid_response", f"the service gave no page: {error}", stage="pagination", execution_started=True) from error
-
-
-class _PageReply(Struct, frozen=True, rename={"has_more": "hasMore"}):
-    items: tuple[Any, ...]
-    next: str | None = None
-    has_more: bool | None = None
-    total: int | None = None
-    snapshot: str = ""
-
-
-def listing(asked: Asked, listed: Listed, seal: Seal, request: Callable[[Fetch], ask.Request]) -> Listing:
-    """Walk the pages. Raises ProblemError (pagination, validation) as `paging.walk`."""
-    pages, told = walk(listed, seal), None
-    while True:
-        try:
-            fetch = pages.send(told)  # type: ignore[arg-type]  # the first send is None, as generators want it
-        except StopIteration as end:
-            return end.value
-        try:
-            told = page_of(asked.ask(request(fetch)))
-        except ProblemError as stop:
-            told = stop.problem
-
-
 def candidates(asked: Asked, title: str) -> tuple[dict[str, Any], ...]:
     """Every live node of exactly this title. Raises pagination unless it is proved that these are all (S0.5)."""
     listed = Listed(tenant=asked.tenant, operation=asked.op.name, query={"title": title}, limit=limits.PAGE_MAX, identity="nodeId")
     found = listing(
-        asked, listed, Seal(b"", asked.call.now_ms), lambda f: ask.Nodes(title=title, cursor=f.cursor, limit=f.limit, snapshot=f.snapshot)
+        asked.ask, listed, Seal(b"", asked.call.now_ms), lambda f: ask.Nodes(title=title, cursor=f.cursor, limit=f.limit, snapshot=f.snapshot)
     )
     if not found.complete:
         details = {
@@ -159,6 +129,16 @@ def _document(asked: Asked) -> dict[str, Any]:
     return node
 
 
+def _folder(asked: Asked, container: str) -> None:
+    """Raises not_found or type_mismatch unless it is a folder that is there."""
+    if container == ask.ROOT:
+        return
+    box = asked.ask(ask.Describe(node=container))
+    if box["state"] != "live" or box["target"]["resourceType"] != "folder":
+        kind = "type_mismatch" if box["state"] == "live" else "not_found"
+        raise problem(kind, f"{container} is no folder that is there", stage="resolve", details={"containerId": container})
+
+
 def _on(node: dict[str, Any], **more: Any) -> Prepared:
     target = node["target"]
     return Prepared(target=target, target_id=target["nodeId"], current=node["revision"], changed=node.get("changed", {}), **more)
@@ -166,6 +146,7 @@ def _on(node: dict[str, Any], **more: Any) -> Prepared:
 
 def _read(asked: Asked) -> Plan:
     if asked.name == "list":
+        _folder(asked, asked.args.get("containerId", ask.ROOT))
         return Plan(prepared=Prepared())
     node = described(asked) if asked.name in ("inspect", "resolve") else _document(asked)
     return Plan(prepared=_on(node), node=node)
@@ -175,11 +156,7 @@ def _read(asked: Asked) -> Plan:
 
 
 def _made(asked: Asked, resource: str, container: str, **more: Any) -> Prepared:
-    if container != ask.ROOT:
-        box = asked.ask(ask.Describe(node=container))
-        if box["state"] != "live" or box["target"]["resourceType"] != "folder":
-            kind = "type_mismatch" if box["state"] == "live" else "not_found"
-            raise problem(kind, f"{container} is no folder one can write to", stage="resolve", details={"containerId": container})
+    _folder(asked, container)
     target = store.target_of(asked.tenant, asked.new_id, resource, container)
     return Prepared(target=target, target_id=asked.new_id, **more)
 

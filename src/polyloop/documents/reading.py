@@ -13,7 +13,8 @@ from ..contract.snapshot import changes
 from . import content as c
 from . import limits
 from . import requests as ask
-from .plan import Asked, Plan, listing, version_revision
+from .pages import listing
+from .plan import Asked, Plan, version_revision
 
 
 def read(asked: Asked, plan: Plan, seal: Seal) -> dict[str, Any]:
@@ -39,7 +40,7 @@ def _listed(asked: Asked, query: dict[str, Any], seal: Seal, page: Callable[[Fet
         tenant=asked.tenant, operation=asked.op.name, query=query, limit=a.get("limit", limits.PAGE), all=a.get("all", True), identity=identity,
         max_pages=a.get("maxPages", MAX_PAGES), max_items=a.get("maxItems", MAX_ITEMS), continuation=a.get("continuation", ""),
     )  # fmt: skip
-    return listing(asked, listed, seal, page)
+    return listing(asked.ask, listed, seal, page)
 
 
 def _list(asked: Asked, _: Plan, seal: Seal) -> Listing:

@@ -17,7 +17,7 @@ from . import limits
 Id = Annotated[str, Meta(min_length=1, max_length=100)]
 Title = Annotated[str, Meta(min_length=1, max_length=limits.TITLE_CHARS)]
 Bodies = Annotated[tuple[str, ...], Meta(max_length=limits.BLOCKS)]
-Revision = Annotated[int, Meta(ge=0)]
+Revision = Annotated[int, Meta(ge=0, le=2**53)]
 #: The container of what stands in no folder.
 ROOT = "root"
 
@@ -134,7 +134,7 @@ class Facts(Ask, frozen=True, kw_only=True):
 
     node: Id
     revision: Revision
-    version: int = 0
+    version: Revision = 0
 
 
 class Find(Ask, frozen=True, kw_only=True):

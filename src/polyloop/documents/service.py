@@ -112,7 +112,16 @@ def _new(tx: Tx, tenant: str, r: ask.Create | ask.Copy, kind: str, rows: list[Ro
     return _done(tx, tenant, node, seq, step_id, blockIds=[row.id for row in rows[: limits.IDS_SHOWN]])
 
 
+def _consistent(r: ask.Edit) -> None:
+    """Raises validation for an edit that means one block twice, or gives blocks ids other than those it takes out."""
+    gone = [*(r.remove or ()), *r.change]
+    named = not r.ids or (len(r.ids) == len(r.blocks) == len(set(r.ids)) and set(r.ids) <= set(r.remove or ()))
+    if len(set(gone)) < len(gone) or (r.remove is None and r.change) or not named:
+        raise problem("validation", "an edit means each block once", stage="arguments")
+
+
 def _edit(tx: Tx, tenant: str, r: ask.Edit, step_id: str) -> ask.Reply:
+    _consistent(r)
     _checked((*r.blocks, *r.change.values()))
     node = _document(_current(tx, tenant, r.node, r.expected))
     meant = {*r.was, *(r.remove or ()), *r.change, *([r.anchor] if r.anchor else [])}
@@ -240,13 +249,20 @@ def _content(tx: Tx, tenant: str, r: ask.Content) -> ask.Reply:
     return {"nodeId": node.id, "revision": revision, "hash": content, "blocks": [[row.id, row.body, row.hash] for row in rows]}
 
 
+def _mark(text: str) -> int:
+    """The number behind a cursor or snapshot this service gave. Raises validation for what it never gives."""
+    if text.isascii() and text.isdecimal() and len(text) <= limits.MARK_DIGITS:
+        return int(text)
+    raise problem("validation", "no cursor and no snapshot of this service", stage="arguments")
+
+
 def _page(tx: Tx, tenant: str, r: ask.Nodes) -> ask.Reply:
-    snapshot = int(r.snapshot) if r.snapshot.isdecimal() else store.current_seq(tx, tenant)
+    snapshot = _mark(r.snapshot) if r.snapshot else store.current_seq(tx, tenant)
     where, values = "tenant = ? and since_seq <= ? and until_seq > ? and state = 'live'", [tenant, snapshot, snapshot]
     for column, value in (("container", r.container), ("title", r.title)):
         if value is not None:
             where, values = f"{where} and {column} = ?", [*values, value]
-    after = int(r.cursor) if r.cursor.isdecimal() else 0
+    after = _mark(r.cursor) if r.cursor else 0
     rows = tx.rows(
         f"select created, id, type, title, container from doc_place where {where} and created > ? order by created limit ?",  # noqa: S608  # columns of our own
         *values, after, r.limit + 1,
@@ -261,8 +277,8 @@ def _versions(tx: Tx, tenant: str, r: ask.Versions) -> ask.Reply:
     """Versions are never taken back, so the highest number there is makes a snapshot."""
     store.get_node(tx, tenant, r.node, "live", "trashed")
     last = tx.row("select coalesce(max(version), 0) from doc_version where tenant = ? and node = ?", tenant, r.node)
-    snapshot = int(r.snapshot) if r.snapshot.isdecimal() else (last or (0,))[0]
-    after = int(r.cursor) if r.cursor.isdecimal() else 0
+    snapshot = _mark(r.snapshot) if r.snapshot else (last or (0,))[0]
+    after = _mark(r.cursor) if r.cursor else 0
     rows = tx.rows(
         "select version, rev, label from doc_version where tenant = ? and node = ? and version > ? and version <= ? order by version limit ?",
         tenant, r.node, after, snapshot, r.limit + 1,

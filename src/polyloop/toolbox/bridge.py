@@ -83,7 +83,12 @@ def settled(entry: Entry | None) -> Settled:
 
 def items(run: str, entries: list[Entry], lists: list[Read]) -> list[Item]:
     """What a run may cite: its receipts and its lists. A partial success that was gone on with, to success, is settled."""
-    gone_on = {e.continues for e in entries if e.receipt and e.receipt.ok}
+    earlier, gone_on = {e.operation_id: e.continues for e in entries}, set[str]()
+    for e in entries:
+        here = e.continues if e.receipt and e.receipt.ok else ""
+        while here and here not in gone_on:  # it may have gone on by stages
+            gone_on.add(here)
+            here = earlier.get(here, "")
     out = [Item(ref=e.operation_id, type="receipt", run=run, status="running", settled=False, complete=False) for e in entries if e.receipt is None]
     for e in entries:
         if e.receipt is not None:
