@@ -30,6 +30,8 @@ from .loop import Life
 if TYPE_CHECKING:
     from .world import World
 
+#: Store time at second 0 of every world.
+EPOCH_MS = 1_700_000_000_000
 NO_HISTORY = History()
 
 
@@ -130,7 +132,8 @@ class Judge:
         for frame in frames:
             self._read(stream, docket, frame)
         for key, intent in docket.keys.items():
-            intent.zombie, intent.by_person = old.keys[key].zombie, old.keys[key].by_person
+            was = old.keys[key]
+            intent.zombie, intent.by_person, intent.args = was.zombie, was.by_person, was.args
         docket.lost = old.lost | (old.keys.keys() - docket.keys.keys())
 
     def same(self, a: State, b: State) -> bool:
@@ -176,24 +179,23 @@ class Judge:
 
     def _run_ended(self, stream: Stream, docket: Docket, s: Sealed, body: dict[str, Any]) -> None:
         docket.end = body
-        self._in_time(docket, s.at)
+        self._in_time(docket)
         how = f"({body.get('completed_by') or body.get('detail')})" if body["reason"] in SPLIT else ""
         self.ends[body["reason"] + how] += 1
 
-    def _in_time(self, docket: Docket, at: int) -> None:
+    def _in_time(self, docket: Docket) -> None:
         """Once nothing is wrong any more, a run that was cancelled or is out of time has a minute to end."""
         world, wall_s = self.world, docket.grammar.budget["wall_clock_s"]
         if not world.calm or world.skew:
             return
-        began_s = (docket.grammar.began - world.start_ms) / 1000
+        began_s = (docket.grammar.began - EPOCH_MS) / 1000
         for due_s, why in ((docket.cancelled_at, "cancelled"), (began_s + wall_s if wall_s else 0, "out of time")):
             late_s = world.loop.time() - max(due_s, world.calm_at)
             self.need(not due_s or late_s < 60, "late", f"{why} {late_s:.0f} s ago, and ends only now")
 
     def event(self, stream: Stream, event: Event) -> None:
-        self.need(
-            event.seq < len(self.world.store.shelf(stream).records) or self.docket(stream).rots, "events", f"{event.type} is told and not durable"
-        )
+        durable = event.seq < len(self.world.store.shelf(stream).records) or self.docket(stream).rots
+        self.need(durable, "events", f"{event.type} is told and not durable")
 
     # --- deeds -------------------------------------------------------------------------------------------------------
 

@@ -21,7 +21,7 @@ from polyloop.kernel.machine import State
 from polyloop.kernel.objects import Agent, Budget, Request, Segment
 from polyloop.kernel.seams import Stream
 
-from .judge import Judge
+from .judge import EPOCH_MS, Judge
 from .loop import Life, SimLoop
 from .model import script
 from .service import TOOLS, Narrow, People, SimService
@@ -34,7 +34,6 @@ STILL = (
     "tool refused", "tool raises before", "tool raises after commit", "tool reply lost", "tool signal unavailable", "model not reached",
     "model fails", "model raises", "sink raises", "sink hangs", "sink listens",
 )  # fmt: skip
-EPOCH_MS = 1_700_000_000_000
 #: Virtual seconds: how long a world of faults lasts, and how long after the last fault a run may take to end.
 HORIZON_S = 200.0
 LIVENESS_S = 1_200.0
@@ -101,7 +100,7 @@ class World:
         self.failure: Failure | None = None
         self.counts: Counter[str] = Counter()
         self.calm = self.outage = self.disk_full = False
-        self.skew, self.start_ms, self.calm_at = 0, EPOCH_MS, 0.0
+        self.skew, self.calm_at = 0, 0.0
         self.waiting_for_calm: list[tuple[Callable[..., Any], tuple[Any, ...]]] = []
         self.lives: dict[int, Life] = {}
         self.drivers: dict[tuple[Life, Stream], Driver] = {}
@@ -153,7 +152,9 @@ class World:
             working_time_s=rng.choice((0, 0, 0, 4, 20)),
         )  # fmt: skip
         segments = (Segment("task", text=self.marker(scope)), Segment("history", slot="history"), Segment("notice", slot="notice"))
-        request = Request(stream.run, Agent("sim", protocol=protocol), budget, segments, binding={"gateway.cache_namespace": scope}, scope=scope)
+        overflow = rng.choice(("none", "window(2)", "cap_observation(1000)"))
+        binding = {"gateway.cache_namespace": scope}
+        request = Request(stream.run, Agent("sim", protocol=protocol), budget, segments, binding, scope=scope, overflow=overflow)
         if protocol == "native-tools/1":
             names = list(dict.fromkeys([*names, "look", "peek"]))
         return Case(stream, request, Narrow(names), rng.random() < 0.3, script(rng, protocol, names, self.marker(scope)))
