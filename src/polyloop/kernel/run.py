@@ -238,11 +238,11 @@ async def _load(driver: Driver) -> Past:
 
 
 async def _refuse(driver: Driver, past: Past, fields: list[dict[str, Json]], *, refusing: bool) -> None:
-    """Write the refusal, unless the log already ends with the same one; touch nothing else."""
+    """Write the refusal, unless the log already ends with the same one, or with a frame that only a resume may cut; touch nothing else."""
     if not refusing:
         raise RunExists(driver.stream.run, fields)
     last = past.records[-1]
-    if not isinstance(last, r.ResumeRefused) or list(last.fields) != fields:
+    if past.torn is None and (not isinstance(last, r.ResumeRefused) or list(last.fields) != fields):
         driver.emit(r.ResumeRefused(tuple(fields)))
         await driver.flush()
     raise ParameterDrift(fields)
