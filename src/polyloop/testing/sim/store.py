@@ -47,7 +47,7 @@ class Shelf(Struct, eq=False):
     frames: dict[int, str] = {}
     blobs: dict[str, bytes] = {}
     torn: Damage | None = None
-    may_cut: bool = False
+    may_cut: int = -1
     epoch: int = 0
     holder: str = ""
     signals: list[Signal] = []
@@ -96,9 +96,9 @@ class SimStore:
         shelf = self.shelf(stream)
         self.check_epoch(shelf, fence)
         if shelf.frames.get(records[0].seq) != records[-1].hash:
-            if (shelf.torn is not None and not shelf.may_cut) or (records[0].seq, records[0].prev) != (len(shelf.records), shelf.hash):
+            if (shelf.torn is not None and shelf.may_cut != fence) or (records[0].seq, records[0].prev) != (len(shelf.records), shelf.hash):
                 raise Conflict(f"the stream ends at {len(shelf.records)}, not at {records[0].seq}")
-            shelf.torn, shelf.may_cut = None, False
+            shelf.torn = None
             shelf.records += records
             shelf.frames[records[0].seq] = records[-1].hash
             shelf.blobs |= blobs
@@ -106,13 +106,13 @@ class SimStore:
         return len(shelf.signals)
 
     def repair(self, stream: Stream, damage: Damage, fence: int) -> None:
-        """Allow the next append to take the place of the bad frame; until it does, `load` goes on telling of it.
+        """Allow this holder's next append to take the place of the bad frame; until it does, `load` goes on telling of it.
 
         A cut that was forgotten before its notice was written would let an action that the frame held be done again.
         """
         shelf = self.shelf(stream)
         self.check_epoch(shelf, fence)
-        shelf.may_cut = True
+        shelf.may_cut = fence
 
     def head(self, stream: Stream) -> Head | None:
         shelf = self.shelves.get(stream)
