@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -294,14 +295,22 @@ def test_a_dry_run_shows_the_plan_and_does_nothing(office: Office) -> None:
     assert office.everything() == before
 
 
+def test_a_dry_run_of_a_reconciliation_asks_and_fences_nothing(db: Database) -> None:
+    office = Office(db, faulty=True, faults=["lose_reply"])
+    operation = office.receipt("create", {"title": "N"}).data["operationId"]
+    told, code = office.call("reconcile", {"operationId": operation}, dry_run=True)
+    assert (told["error"]["kind"], code) == ("commit_unknown", 4)
+    assert office.do("reconcile", {"operationId": operation})["status"] == "success"
+
+
 def test_an_approval_is_for_one_plan_and_used_once(office: Office) -> None:
     node_id = office.new()
     call = {"nodeId": node_id, "command": "overwrite", "content": "x\n", "expectedRevision": 1}
     plan = office.refused("confirmation_required", "update", call, approved_by="")["details"]["planId"]
-    import asyncio
-
     asyncio.run(office.runtime.decide(plan, "approved", by="ann"))
     office.refused("validation", "update", {**call, "content": "y\n"}, approved_by="", plan_id=plan)
+    office.refused("not_found", "update", call, approved_by="", plan_id="plan-none")
+    assert [a.id for a in asyncio.run(office.runtime.approvals())] == [plan], "no other question is put to a person"
     office.do("update", call, approved_by="")
     assert office.text(node_id) == "x\n"
     office.refused("revision_conflict", "update", call, approved_by="")

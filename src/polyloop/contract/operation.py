@@ -214,6 +214,8 @@ class _Flow:
         """The consumed approval of this plan. Raises confirmation_required (naming the plan) or permission_denied (rejected)."""
         call = self.call
         found: Approval | None = yield from _must(leaf.FindApproval(call.plan_id, entry.request))
+        if call.plan_id and not found:
+            raise problem("not_found", f"there is no plan {call.plan_id!r}", stage="approval", details={"planId": call.plan_id})
         if found and found.plan.arguments != entry.request:
             raise self._refusal([FieldProblem("plan", "other_arguments", "this plan is for another call")])
         settings = found.plan.settings if found else {}

@@ -194,7 +194,7 @@ class DocRuntime:
             raise bad_arguments(wrong)
         recorded = await self._recorded(own["operationId"])
         if name == "reconcile":
-            return _answer_of(await self._settled(recorded))
+            return _answer_of(recorded.entry if caller.dry_run else await self._settled(recorded))
         receipt = recorded.entry.receipt
         if name == "operation_get":
             data = {
