@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from functools import cached_property
 from typing import TypeVar, cast
 
 from msgspec.structs import replace
@@ -15,6 +16,7 @@ from . import records as r
 from . import view
 from .driver import Driver, Seams
 from .flight import unbroken
+from .heap import uncollected
 from .machine import State, fold, texts_of
 from .objects import Json, Request, RunResult
 from .records import BlobRef, Record, Sealed, bytes_text
@@ -69,6 +71,7 @@ class Past:
     def head_hash(self) -> str:
         return self.sealed[-1].hash if self.sealed else r.ZERO_HASH
 
+    @cached_property
     def digests(self) -> list[str]:
         return list(dict.fromkeys(t.blob for rec in self.records for t in texts_of(rec) if isinstance(t, BlobRef)))
 
@@ -185,7 +188,7 @@ async def _arrive(driver: Driver, offered: r.RunStarted | None, kill: Killer, ac
     await _take(driver, kill)
     past = await _load(driver)
     if past.state.ended is None:
-        if any(digest not in driver.texts for digest in past.digests()):
+        if any(digest not in driver.texts for digest in past.digests):
             raise CorruptStore("texts of this run were erased; it can be read but not continued")
         fields, refused = _fields(past, offered, accepted)
         if refused:
@@ -228,10 +231,12 @@ def _ended(driver: Driver, past: Past, offered: r.RunStarted | None, accepted: S
 
 
 async def _load(driver: Driver) -> Past:
-    past = Past(await driver.seams.log.load(driver.stream))
+    loaded = await driver.seams.log.load(driver.stream)
+    with uncollected():
+        past = Past(loaded)
     if past.state.start is None:
         raise CorruptStore("the log has no start", 0)
-    blobs = await driver.seams.log.blobs(driver.stream, past.digests())
+    blobs = await driver.seams.log.blobs(driver.stream, past.digests)
     driver.texts.update((k, bytes_text(v)) for k, v in blobs.items())
     driver.state, driver.prev = driver.durable = past.state, past.head_hash
     return past

@@ -14,14 +14,13 @@ Seed: S2.27, S2.28.
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Generator, Iterable, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
 import msgspec
 from msgspec import Struct
 
+from polyloop.kernel.heap import uncollected
 from polyloop.kernel.records import ZERO_HASH, Sealed, canonical, chain_hash, digest_of, plain, sha256
 from polyloop.kernel.seams import Conflict, CorruptStore, Damage, Loaded, Signal, StoreError
 
@@ -85,7 +84,7 @@ def unpack(rows: Iterable[Stored]) -> Loaded:
     out: list[Sealed] = []
     prev = ZERO_HASH
     torn: Damage | None = None
-    with _no_collection():
+    with uncollected():
         for row in rows:
             if torn is not None:
                 raise CorruptStore(f"record {torn.first_seq} is damaged: {torn.reason}", torn.first_seq)
@@ -187,15 +186,3 @@ def last_entry(body: bytes) -> tuple[str, int]:
         return _name(entries[-1].kind), start + entries[-1].after
     except (BadFrame, IndexError):
         return "", 0
-
-
-@contextmanager
-def _no_collection() -> Generator[None]:
-    """Loading makes many small objects and no cycles: the collector would only walk them again and again."""
-    was = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was:
-            gc.enable()
