@@ -22,7 +22,7 @@ from tests.documents.office import Office
 Spoil = Callable[[int, bytes], tuple[int, bytes] | None]
 
 
-class Server(ThreadingHTTPServer):
+class Desk(ThreadingHTTPServer):
     """With room for all who knock at once; the default queue of five turns some away."""
 
     request_queue_size = 64
@@ -53,7 +53,7 @@ class Server:
             def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  # the name of the class above
                 """Quiet."""
 
-        self.http = Server(("127.0.0.1", 0), Handler)
+        self.http = Desk(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.http.server_address[1]}/documents"
         threading.Thread(target=self.http.serve_forever, args=(0.02,), daemon=True).start()
 
