@@ -180,6 +180,10 @@ def test_overwriting_from_markdown_loses_no_block_unasked(office: Office) -> Non
         ({"scope": "range", "startBlockId": 1, "endBlockId": 3}, "one\n\n## Sub\n\ntwo\n\n"),
         ({"scope": "keyword", "keyword": "TWO|three"}, "two\n\nthree\n"),
         ({"scope": "tags", "tags": ["heading"]}, "# Head\n\n## Sub\n\n# Next\n"),
+        ({"startBlockId": 3}, "two\n\n# Next\n\nthree\n"),
+        ({"scope": "outline", "startBlockId": 2, "endBlockId": 2}, "## Sub\n"),
+        ({"scope": "keyword", "keyword": "TWO|three", "startBlockId": 4}, "three\n"),
+        ({"scope": "tags", "tags": ["heading"], "endBlockId": 2}, "# Head\n\n## Sub\n"),
         ({"format": "text"}, "Head\none\nSub\ntwo\nNext\nthree"),
     ],
 )  # fmt: skip

@@ -142,16 +142,17 @@ def _section(blocks: Sequence[Kept], args: dict[str, Any]) -> Sequence[Kept]:
 
 def _keyword(blocks: Sequence[Kept], args: dict[str, Any]) -> Sequence[Kept]:
     words = [word.casefold() for word in args["keyword"].split("|") if word]
-    return [k for k in blocks if any(word in k.block.text.casefold() for word in words)]
+    return [k for k in _range(blocks, args) if any(word in k.block.text.casefold() for word in words)]
 
 
+#: All but a section keep to startBlockId and endBlockId where they stand, so that every one can be gone on with.
 SCOPES: Final[dict[str, Callable[[Sequence[Kept], dict[str, Any]], Sequence[Kept]]]] = {
-    "full": lambda blocks, _: blocks,
-    "outline": lambda blocks, _: [k for k in blocks if k.block.type == "heading"],
+    "full": _range,
+    "outline": lambda blocks, args: [k for k in _range(blocks, args) if k.block.type == "heading"],
     "range": _range,
     "section": _section,
     "keyword": _keyword,
-    "tags": lambda blocks, args: [k for k in blocks if k.block.type in args["tags"]],
+    "tags": lambda blocks, args: [k for k in _range(blocks, args) if k.block.type in args["tags"]],
 }
 
 
