@@ -307,6 +307,21 @@ def test_a_dry_run_of_a_reconciliation_asks_and_fences_nothing(db: Database) -> 
     assert office.do("reconcile", {"operationId": operation})["status"] == "success"
 
 
+def test_a_write_that_changes_nothing_says_so(office: Office) -> None:
+    node_id = office.new("N", "one\n\n**two**\n")
+    first, second = (b["blockId"] for b in office.blocks(node_id))
+    for args in (
+        {"command": "move", "blockId": second, "afterBlockId": first}, {"command": "replace", "blockId": second, "content": "**two**\n"},
+        {"command": "overwrite", "content": "one\n\n**two**\n"},
+    ):  # fmt: skip
+        told = office.do("update", {"nodeId": node_id, "force": True, **args})
+        assert (told["status"], told["warnings"]) == ("success", ["no_change"]), args
+        assert office.text(node_id).split() == ["one", "**two**"]
+    assert office.do("update", {"nodeId": node_id, "force": True, "command": "overwrite", "content": "one\n\ntwo\n"})["warnings"] == []
+    empty = {"nodeId": office.new("E", ""), "command": "overwrite", "force": True}
+    assert [office.do("update", {**empty, "content": text})["warnings"] for text in ("", "one\n")] == [["no_change"], []]
+
+
 def test_an_approval_is_for_one_plan_and_used_once(office: Office) -> None:
     node_id = office.new()
     call = {"nodeId": node_id, "command": "overwrite", "content": "x\n", "expectedRevision": 1}

@@ -55,6 +55,16 @@ def bodies(content: object, form: str, mark: str) -> tuple[tuple[str, ...], tupl
     return tuple(body_of(block) for block in placed), lost
 
 
+def alike(blocks: Sequence[Kept], written: Sequence[str]) -> bool:
+    """Whether these bodies say just what these blocks say, whichever write they came with."""
+    told = (msgspec.json.decode(body, type=Block) for body in written)
+    return len(blocks) == len(written) and all(_unplaced(k.block) == _unplaced(b) for k, b in zip(blocks, told, strict=True))
+
+
+def _unplaced(block: Block) -> Block:
+    return block.edited(source=block.source, order=-1)
+
+
 def body_of(block: Block) -> str:
     return msgspec.json.encode(block).decode()
 

@@ -257,6 +257,10 @@ def _no_loss(asked: Asked, blocks: Sequence[c.Kept]) -> None:
         )
 
 
+def _no_change(same: object) -> tuple[str, ...]:
+    return ("no_change",) if same else ()
+
+
 def _whole(asked: Asked, node: dict[str, Any], command: str) -> _Change:
     blocks, lost = _bodies(asked)
     node_id, expected = node["target"]["nodeId"], asked.args.get("expectedRevision")
@@ -266,7 +270,9 @@ def _whole(asked: Asked, node: dict[str, Any], command: str) -> _Change:
     if command == "append":
         first: tuple[ask.Request, dict[str, Any]] = (ask.Edit(node=node_id, expected=expected, blocks=head), _appended(head))
     else:
-        _no_loss(asked, c.kept(asked.ask(ask.Content(node=node_id))["blocks"]))
+        here = c.kept(asked.ask(ask.Content(node=node_id))["blocks"])
+        _no_loss(asked, here)
+        lost = (*lost, *_no_change(c.alike(here, blocks)))
         first = (
             ask.Edit(node=node_id, expected=expected, remove=None, blocks=head),
             {"bodies": digest(list(head)), "blocks": len(head), "whole": True},
@@ -283,8 +289,8 @@ def _inside(asked: Asked, node: dict[str, Any], command: str) -> _Change:
         scope = [here[c.at(here, "blockId", args["blockId"])]] if "blockId" in args else here
         old, new = c.replaced(scope, args["old"], args["new"])
         body = c.body_of(new)
-        warnings = ("no_change",) if args["old"] == args["new"] else ()
-        return _Change(parts=[(replace(edit, was={old.id: old.hash}, change={old.id: body}), _added([body]))], warnings=warnings)
+        part = (replace(edit, was={old.id: old.hash}, change={old.id: body}), _added([body]))
+        return _Change(parts=[part], warnings=_no_change(args["old"] == args["new"]))
     field = "blockId" if "blockId" in args else "afterBlockId"
     subject = c.whole(here, c.at(here, field, args[field]))
     ids, own = [k.id for k in subject], tuple(k.body for k in subject)
@@ -298,14 +304,15 @@ def _inside(asked: Asked, node: dict[str, Any], command: str) -> _Change:
         if anchor in ids or args["afterBlockId"] in ids:
             raise bad_arguments([FieldProblem("afterBlockId", "invalid_value", "a block cannot be moved behind itself")])
         moved = replace(edit, remove=tuple(ids), blocks=own, ids=tuple(ids), side="after", anchor=anchor)
-        return _Change(parts=[(moved, {**_added(own), "previous": anchor})])
+        behind = [k.id for k in here][c.at(here, "afterBlockId", anchor) + 1 :]
+        return _Change(parts=[(moved, {**_added(own), "previous": anchor})], warnings=_no_change(behind[: len(ids)] == ids))
     blocks, lost = _bodies(asked)
     if not blocks:
         raise bad_arguments([FieldProblem("content", "empty", "there is nothing to put there")])
     if command == "replace":
         _no_loss(asked, subject)
         edit = replace(edit, remove=tuple(ids), blocks=blocks, side="before", anchor=ids[0])
-        return _Change(parts=[(edit, _added(blocks, ids))], warnings=lost)
+        return _Change(parts=[(edit, _added(blocks, ids))], warnings=(*lost, *_no_change(c.alike(subject, blocks))))
     side, anchor, beside = ("before", ids[0], "next") if command == "insert_before" else ("after", ids[-1], "previous")
     return _Change(parts=[(replace(edit, blocks=blocks, side=side, anchor=anchor), {**_added(blocks), beside: anchor})], warnings=lost)
 
@@ -336,7 +343,7 @@ def _revert(asked: Asked) -> Plan:
     node_id = node["target"]["nodeId"]
     revision = args["revision"] if "revision" in args else version_revision(asked, node_id, args["version"])
     wanted = asked.ask(ask.Content(node=node_id, revision=revision))["hash"]
-    warnings = ("no_change",) if wanted == node["hash"] else ()
+    warnings = _no_change(wanted == node["hash"])
     undo = Undo("doc.version_revert", {"nodeId": node_id}, before=True)
     request = ask.Revert(node=node_id, expected=args.get("expectedRevision"), revision=revision)
     memo = Memo(facts={"write": {"hash": wanted, "whole": True}}, undo=undo, warnings=warnings)
@@ -355,7 +362,7 @@ def _put(asked: Asked) -> Plan:
         "move": ("move", "containerId"), "rename": ("rename", "title"), "delete": ("restore", ""), "restore": ("delete", "")
     }[asked.name]  # fmt: skip
     now = {"title": node["title"], "container": old["containerId"], "state": node["state"]}
-    warnings = ("no_change",) if given.items() <= now.items() else ()
+    warnings = _no_change(given.items() <= now.items())
     undo = Undo(f"doc.{back}", {"nodeId": node_id, **({field: old[field]} if field else {})})
     prepared = _on(node)
     if asked.name == "move":
