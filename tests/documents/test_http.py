@@ -166,6 +166,8 @@ def test_the_tenant_comes_from_who_calls_and_never_from_the_letter(server: Serve
         b'{"stepId": "s1", "request": {"verb": "create", "node": "n_x", "title": "t", "blocks": ["not a block"]}}',
         b'{"stepId": "s2", "request": {"verb": "create", "node": "n_x", "title": "t", "type": "folder", "blocks": ["{\\"type\\":\\"code\\"}"]}}',
         b'{"stepId": "s3", "request": {"verb": "edit", "node": "n_x", "expected": "1"}}',
+        b'{"request":' + b"[" * 100_000,
+        b'{"stepId": "s8", "request": {"verb": "create", "node": "n_x", "title": "t", "blocks": ["{\\"x\\":' + b"[" * 50_000 + b'"]}}',
         b'{"request": {"verb": "nodes", "cursor": "' + b"9" * 5000 + b'"}}', b'{"request": {"verb": "nodes", "snapshot": "x"}}',
         b'{"request": {"verb": "nodes", "cursor": "99999999999999999999"}}', b'{"request": {"verb": "nodes", "cursor": "\xd9\xa3"}}',
         b'{"request": {"verb": "content", "node": "n_x", "revision": 9223372036854775808}}',

@@ -46,7 +46,7 @@ async def respond(db: Database, tenant: str, body: bytes) -> tuple[int, bytes]:
         request = ask.decode(letter.request)
         carry = db.read if isinstance(request, _ONLY_READ) else db.write
         return 200, _text(await carry(serve, tenant, request, letter.step_id))
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         return _refused(Problem("validation", f"not a request: {error}", stage="arguments"))
     except ProblemError as stop:
         return _refused(stop.problem)

@@ -77,7 +77,7 @@ def _checked(bodies: ask.Bodies) -> None:
     for body in bodies:
         try:
             msgspec.json.decode(body, type=Block)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, RecursionError) as error:
             raise problem("validation", f"not a block: {error}", stage="arguments") from error
 
 
