@@ -265,6 +265,7 @@ def test_S0_1_arguments_are_closed(office: Office) -> None:
         ("create", {"title": "x", "operationKey": 5}, "operationKey", "wrong_type"),
         ("fetch", {**target, "operationKey": "k"}, "operationKey", "unknown_field"),
         ("create", {"title": "x", "content": '[{"type": "code", "runs": [{"text": "\\ud800"}]}]', "format": "blocks"}, "content", "invalid_value"),
+        *(("create", {"title": "x", "content": "a\0b", "format": form}, "content", "invalid_value") for form in ("markdown", "text")),
         *(("create", {"title": title}, "title", "format") for title in (" ", "a\0b", "a\nb", "a\x7f")),
         ("rename", {**target, "title": "x", "expectedRevision": 2**63}, "expectedRevision", "out_of_range"),
         ("fetch", {**target, "revision": 10**30}, "revision", "out_of_range"),

@@ -76,6 +76,8 @@ def _read(content: object, form: str) -> tuple[Sequence[Block], tuple[Loss, ...]
         raise bad_arguments([FieldProblem("content", "wrong_type", f"{form} is a text")])
     if len(content) > limits.CONTENT_CHARS:
         raise bad_arguments([FieldProblem("content", "too_large", f"more than {limits.CONTENT_CHARS} characters")])
+    if "\0" in content:
+        raise bad_arguments([FieldProblem("content", "invalid_value", "a text holds no NUL character")])
     if not content.strip():
         return (), ()
     if form == "text":
