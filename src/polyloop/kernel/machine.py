@@ -326,7 +326,8 @@ def _replay(s: State, at: int, rec: r.Replay) -> State:
 
 
 def _tail_repaired(s: State, at: int, rec: r.TailRepaired) -> State:
-    return replace(s, suspect=s.ask is not None or s.reply is not None)
+    calls = tuple(replace(c, attempt=c.attempt + 1) if c.stage == "open" else c for c in s.calls)  # the frame may have held one more
+    return replace(s, calls=calls, suspect=s.ask is not None or s.reply is not None)
 
 
 def _drift_accepted(s: State, at: int, rec: r.DriftAccepted) -> State:
