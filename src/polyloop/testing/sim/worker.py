@@ -156,14 +156,15 @@ class Worker:
     async def _see(self, life: Life, case: Case, work: Coroutine[Any, Any, RunResult], *, drifted: bool) -> None:
         """Wait for the visit's end, perhaps cancel it, and have its outcome judged."""
         world, shelf, faults = self.world, self.world.store.shelf(case.stream), self._faults()
-        epoch = shelf.epoch
+        epoch, tools = shelf.epoch, case.tools
         task = asyncio.ensure_future(work)
         if world.chance("visit cancelled"):
             for _ in range(1 + world.chance("visit cancelled twice")):
                 world.loop.later(world.delay(15), lambda: life.stopped or task.cancel())
         outcome = (await asyncio.gather(task, return_exceptions=True))[0]
         world.note("visited", life.name, case.stream.scope, type(outcome).__name__, "" if isinstance(outcome, RunResult) else outcome)
-        world.judge.visited(case.stream, outcome, drifted=drifted, allowed=REFUSALS)
+        if case.tools is tools or not isinstance(outcome, run.ParameterDrift | run.RunExists):  # else it had the old ones
+            world.judge.visited(case.stream, outcome, drifted=drifted, allowed=REFUSALS)
         failed = isinstance(outcome, StoreError) or (isinstance(outcome, RunResult) and not outcome.persisted) or faults != self._faults()
         if not failed and epoch != shelf.epoch and not self.abandoning:
             world.judge.left(life, case.stream)
