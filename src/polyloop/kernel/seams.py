@@ -330,7 +330,7 @@ class Log(Protocol):
         ...
 
     async def repair(self, stream: Stream, damage: Damage, fence: int) -> None:
-        """Cut the damaged last frame."""
+        """Let this holder's next append take the damaged last frame's place: the cut and the notice of it are one transaction."""
         ...
 
     async def blobs(self, stream: Stream, digests: Sequence[str]) -> dict[str, bytes]:

@@ -41,13 +41,17 @@ class MemoryLog:
         self.kept: dict[tuple[str, str], Kept] = {}
         self.holders: dict[str, Holder] = {}
         self._retired = 0
+        #: Damaged last frames to be cut by the append that takes their place: (first seq, fence) by stream.
+        self._cuts: dict[tuple[str, str], tuple[int, int]] = {}
         self._clock = clock or SystemClock()
         self._machine = machine or this_machine()
 
     async def append(self, stream: Stream, records: Sequence[Sealed], fence: int, blobs: Mapping[str, bytes]) -> int:
         frame = frames.pack(records)
         kept = self._find(stream)
-        end = kept.frames[-1][1:3] if kept and kept.frames else (None, None)
+        cut = kept is not None and self._cuts.get(rules.key(stream)) == (frame.first_seq, fence)
+        whole = kept.frames[:-1] if kept and cut and frames.must_cut(kept.frames[:-3:-1], frame.first_seq) else kept.frames if kept else []
+        end = whole[-1][1:3] if whole else (None, None)
         if not rules.fits(kept.epoch if kept else 0, end, frame, fence):
             for row in kept.frames if kept else ():
                 if row[:3] == (frame.first_seq, frame.last_seq, frame.last_hash):
@@ -55,6 +59,10 @@ class MemoryLog:
             raise Conflict(f"the stream does not end at seq {frame.first_seq} with that hash")
         if kept is None:
             kept = self.kept[rules.key(stream)] = Kept(records[0].at)
+        if len(whole) < len(kept.frames):
+            kept.frames.pop()
+            kept.blobs = {d: at for d, at in kept.blobs.items() if at[0] != frame.first_seq}
+        self._cuts.pop(rules.key(stream), None)
         for digest, data in blobs.items():
             frames.unhex(digest)
             kept.blobs.setdefault(digest, (frame.first_seq, data))
@@ -68,9 +76,8 @@ class MemoryLog:
     async def repair(self, stream: Stream, damage: Damage, fence: int) -> None:
         kept = self._find(stream)
         rules.check_fence(kept.epoch if kept else 0, fence)
-        if frames.must_cut(kept.frames[:-3:-1] if kept else (), damage.first_seq) and kept:
-            kept.frames.pop()
-            kept.blobs = {d: at for d, at in kept.blobs.items() if at[0] != damage.first_seq}
+        frames.must_cut(kept.frames[:-3:-1] if kept else (), damage.first_seq)
+        self._cuts[rules.key(stream)] = (damage.first_seq, fence)
 
     async def blobs(self, stream: Stream, digests: Sequence[str]) -> dict[str, bytes]:
         kept = self._find(stream)

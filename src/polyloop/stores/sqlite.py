@@ -106,6 +106,7 @@ join stream s on s.scope = json_extract(w.value, '$[0]') and s.run = json_extrac
 where s.signal_no > json_extract(w.value, '$[2]')
 """
 
+_Key = tuple[str, str]
 _groups = msgspec.json.Decoder(tuple[tuple[int, int], ...]).decode
 
 
@@ -116,6 +117,8 @@ class SqliteLog:
         self._db = db
         self._clock = clock or SystemClock()
         self._machine = machine or this_machine()
+        #: Damaged last frames to be cut by the append that takes their place: (first seq, fence) by stream.
+        self._cuts: dict[_Key, tuple[int, int]] = {}
 
     def dedicate(self) -> None:
         """Let the running loop commit for itself; see `Database.dedicate`."""
@@ -124,13 +127,19 @@ class SqliteLog:
     async def append(self, stream: Stream, records: Sequence[Sealed], fence: int, blobs: Mapping[str, bytes]) -> int:
         frame = frames.pack(records)
         texts = [(frames.unhex(digest), data) for digest, data in blobs.items()]
-        return await self._write(_append, rules.key(stream), frame, fence, texts, records[0].at)
+        key = rules.key(stream)
+        cut = self._cuts.get(key) == (frame.first_seq, fence)
+        signal_no = await self._write(_cut_and_append if cut else _append, key, frame, fence, texts, records[0].at)
+        self._cuts.pop(key, None)
+        return signal_no
 
     async def load(self, stream: Stream) -> Loaded:
         return await self._read(_load, rules.key(stream))
 
     async def repair(self, stream: Stream, damage: Damage, fence: int) -> None:
-        await self._write(_repair, rules.key(stream), damage.first_seq, fence)
+        key = rules.key(stream)
+        await self._read(_check_cut, key, damage.first_seq, fence)
+        self._cuts[key] = (damage.first_seq, fence)
 
     async def blobs(self, stream: Stream, digests: Sequence[str]) -> dict[str, bytes]:
         return await self._read(_blobs, rules.key(stream), digests)
@@ -219,8 +228,6 @@ def typed(error: DbError) -> StoreError:
 
 # --- pieces of work ----------------------------------------------------------------------------------------------
 
-_Key = tuple[str, str]
-
 
 def _append(tx: Tx, key: _Key, frame: Frame, fence: int, texts: list[tuple[bytes, bytes]], at: int) -> int:
     row: Row = tx.row(_END, *key) or (None, 0, 0, None, None)
@@ -253,12 +260,19 @@ def _load(tx: Tx, key: _Key) -> Loaded:
     return frames.unpack(tx.rows(_FRAMES, stream))
 
 
-def _repair(tx: Tx, key: _Key, first_seq: int, fence: int) -> None:
+def _check_cut(tx: Tx, key: _Key, first_seq: int, fence: int) -> bool:
     stream, epoch = _find(tx, key)
     rules.check_fence(epoch, fence)
-    if frames.must_cut(tx.rows(_LAST_TWO, stream), first_seq):
-        tx.run("delete from frame where stream = ? and first_seq = ?", stream, first_seq)
-        tx.run("delete from blob where stream = ? and first_seq = ?", stream, first_seq)
+    return frames.must_cut(tx.rows(_LAST_TWO, stream), first_seq)
+
+
+def _cut_and_append(tx: Tx, key: _Key, frame: Frame, fence: int, texts: list[tuple[bytes, bytes]], at: int) -> int:
+    """One transaction: what was cut and the notice of it stand or fall together, or an action it held might be run again."""
+    if _check_cut(tx, key, frame.first_seq, fence):
+        stream, _ = _find(tx, key)
+        tx.run("delete from frame where stream = ? and first_seq = ?", stream, frame.first_seq)
+        tx.run("delete from blob where stream = ? and first_seq = ?", stream, frame.first_seq)
+    return _append(tx, key, frame, fence, texts, at)
 
 
 def _blobs(tx: Tx, key: _Key, digests: Sequence[str]) -> dict[str, bytes]:
