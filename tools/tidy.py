@@ -79,10 +79,12 @@ OUTSIDE = re.compile(
 def load(root: Path = ROOT) -> dict[str, str]:
     """Every text file of the checkout, by its path from the root. Folders named in .gitignore are left out."""
     files: dict[str, str] = {}
-    left_out = [".git", *(line[:-1] for line in (root / ".gitignore").read_text().splitlines() if line.endswith("/"))]
+    left_out = [line[:-1] for line in (root / ".gitignore").read_text().splitlines() if line.endswith("/")]
     folders = [root]
     for folder in folders:
         for entry in sorted(folder.iterdir()):
+            if entry.name == ".git":
+                continue  # a folder, or in a second work tree a file that names one
             if entry.is_dir() and not entry.is_symlink() and not any(fnmatch(entry.name, pattern) for pattern in left_out):
                 folders.append(entry)
             elif entry.is_file() and (text := _text(entry)) is not None:
