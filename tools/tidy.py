@@ -67,8 +67,8 @@ BANNED_CALLS = {"os.urandom": ("ids.py",), "datetime.now": (), "datetime.utcnow"
 DISTRIBUTED_AS = {"markdown_it_py": "markdown_it", "google_re2": "re2", "python_docx": "docx"}
 
 HAN = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff]")
-#: `audit` and `formats` hold the numerals and marks of Chinese documents: their subject.
-HAN_PLACES = (SRC + "words/", SRC + "audit/", SRC + "formats/", "tests/", "docs/zh/", "examples/", "README.zh-CN.md")
+#: `audit` and `formats` hold the numerals and marks of Chinese documents: their subject. Policies are texts for models, in both languages.
+HAN_PLACES = (SRC + "words/", SRC + "dialogue/policies/", SRC + "audit/", SRC + "formats/", "tests/", "docs/zh/", "examples/", "README.zh-CN.md")
 #: The classes keep the patterns from matching this file.
 OUTSIDE = re.compile(
     r"pyp[i]\.org|python[h]osted\.org|npm[j]s\.(?:org|com)|crate[s]\.io|rubygem[s]\.org|proxy\.golan[g]\.org|deb\.debia[n]\.org"

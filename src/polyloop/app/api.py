@@ -18,6 +18,7 @@ from polyloop.toolbox.permission import Mode
 from polyloop.toolbox.registry import Registry
 
 from .loop import carried_out
+from .policies import policy_ids, with_policies
 from .request_file import read_bytes
 from .runs import Runs
 from .store import open_runs
@@ -122,4 +123,5 @@ def _wired(
     made = executor(registry, mode, actions)
     reads, registry = judged(request, registry)
     wiring = Wiring(named, reads, registry, made, tuple(sinks))
-    return replace(request, assembly=assembly), wiring
+    asked = with_policies(replace(request, assembly=assembly), policy_ids(map(registry.find, registry.specs)))
+    return asked, wiring

@@ -37,6 +37,7 @@ from polyloop.toolbox.worker import WorkerPool
 from .audit_log import AuditLog, digests_of
 from .gateway import office
 from .holding import Holding
+from .policies import renewed
 from .verdict import verdict
 from .wiring import Wiring, logged_wiring
 
@@ -212,9 +213,9 @@ class Runs:
                 return await _told(seams, await kernel.resume(self.stream(request.run_id), request, seams, self._end_groups, self._watch, accept))
 
     async def request(self, run_id: str) -> Request:
-        """The request a logged run was started with. Raises ProblemError(not_found)."""
+        """The request a logged run was started with, under the policies of today. Raises ProblemError(not_found)."""
         read = await self.read(run_id)
-        return request_of(run_id, self.scope, read.start, read.look)
+        return renewed(request_of(run_id, self.scope, read.start, read.look))
 
     async def like(self, run_id: str, request: Request) -> Request:
         """A request as the logged run would have it: same id and scope, and a fork's origin and history."""
@@ -265,7 +266,7 @@ class Runs:
         state = _folded(read.sealed[: at + 1])
         if state.ask is not None or state.reply is not None or state.start is None:
             raise problem("validation", f"record {at} is not the end of a step; an intent is open there", operation="fork", stage="arguments")
-        request = request_of(run_id, self.scope, state.start, read.look)
+        request = renewed(request_of(run_id, self.scope, state.start, read.look))
         origin = Origin(run_id, at, read.sealed[at].hash)
         history = carried_text(request.history, state.history, read.look)
         return replace(request, run_id=new_id, origin=origin, history=history, budget=budget or request.budget)

@@ -46,6 +46,7 @@ from polyloop.workspace.limits import ANSWER_BYTES
 from polyloop.workspace.skills import Skills, skill_tools
 
 from .documents import Library
+from .policies import matching, policy_ids, with_policies
 from .request_file import Plan, read_bytes
 
 INTERPRETERS: Final[Mapping[str, Callable[[], Interpreter]]] = {"json-text/1": JsonText, "native-tools/1": NativeTools}
@@ -103,7 +104,10 @@ def judged(request: Request, tools: Registry) -> tuple[Interpreter, Registry]:
 
 
 def request_for(plan: Plan) -> Request:
-    """The kernel's request for a plan. What the wiring depends on stands in `assembly`, so that it is compared on resume."""
+    """The kernel's request for a plan, under the policies of its tools. What the wiring depends on stands in `assembly`, so that it is
+
+    compared on resume.
+    """
     assembly = {
         "base": str(plan.base),
         "model": plan.model,
@@ -115,10 +119,11 @@ def request_for(plan: Plan) -> Request:
         assembly["workspace"] = str(plan.base / plan.workspace)
     if plan.lang is not None:
         assembly["lang"] = plan.lang
-    return Request(
+    request = Request(
         uuid7() if plan.run_id is None else plan.run_id, plan.agent, plan.budget, plan.segments, plan.binding, plan.params, assembly,
         result_schema=plan.result_schema, overflow=plan.overflow,
     )  # fmt: skip
+    return with_policies(request, policy_ids(matching(plan.tools, catalogue(None, Library()))))
 
 
 def catalogue(workspace: Workspace | None, library: Library, skills: Skills | None = None) -> dict[str, Tool]:

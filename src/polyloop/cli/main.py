@@ -12,6 +12,7 @@ from . import approvals, docs, gateway, phases, runs
 from .audit import audit
 from .demo import demo
 from .frame import LangOption, StoreOption, TenantOption, placed
+from .guide import guide
 from .watch import watch
 
 app: Final = typer.Typer(name="polyloop", no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False)
@@ -20,7 +21,7 @@ COMMANDS: Final = {
     "demo": demo, "audit": audit,
     "run": runs.run, "resume": runs.resume, "cancel": runs.cancel, "settle": runs.settle, "abandon": runs.abandon, "fork": runs.fork,
     "runs": runs.runs_, "show": runs.show, "log": runs.log, "verify": runs.verify, "export": runs.export, "tools": runs.tools,
-    "schema": runs.schema, "watch": watch,
+    "schema": runs.schema, "watch": watch, "guide": guide,
 }  # fmt: skip
 
 for _name, _command in COMMANDS.items():

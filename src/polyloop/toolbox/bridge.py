@@ -41,6 +41,9 @@ _BY_KIND: Final = {
 #: Bytes of JSON around what is shown.
 _ROOM: Final = 200
 LIST_MARK: Final = "listed"
+#: Operations of several steps: what one left undone, another may go on with (S0.8).
+_IN_PARTS: Final = frozenset({"create", "update", "checkpoint_update"})
+_CONTINUES: Final = {"type": "string", "maxLength": 200, "description": "operationId of a partial success of the same call: only the rest is done"}
 #: What ids of plans begin with, and what a run's question about one puts before it.
 PLAN: Final = "plan-"
 ASKED: Final = "ap_"
@@ -104,6 +107,8 @@ class DocTool(Struct, frozen=True):
     of: Callable[[str], DocRuntime]
     spec: ToolSpec
     idempotent: bool = True
+    #: What a run that has it is told about its use.
+    policy: str = "documents"
 
     async def run(self, action: Action) -> Outcome | Deferred:
         from ..documents.runtime import Caller
@@ -158,6 +163,8 @@ def document_tools(of: Callable[[str], DocRuntime]) -> dict[str, DocTool]:
 def _spec(name: str) -> ToolSpec:
     op = OPERATIONS.get(name)
     schema = op.arguments.raw if op else AFTERWARDS[name].raw
+    if name in _IN_PARTS:
+        schema = {**schema, "properties": {**schema["properties"], "continues": _CONTINUES}}
     writes = name == "compensate" or (op is not None and op.effect == "write")
     return ToolSpec(
         f"doc_{name}", PURPOSE[name], cast("dict[str, Json]", schema), "write" if writes else "read", "probe" if writes else "rerun", "async",

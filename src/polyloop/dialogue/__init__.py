@@ -1,0 +1,1 @@
+"""What is said to models and people beside the work itself: policy texts."""
