@@ -48,6 +48,7 @@ PROBES = {
     "postgres": lambda: os.geteuid() == 0 and any(Path("/usr/lib/postgresql").glob("*/bin/initdb")) and bool(find_spec("psycopg")),
     "confinement": _confines,
     "strace": _strace_works,  # installed, and this machine lets us trace
+    "media": lambda: all(map(find_spec, ("PIL", "numpy", "cv2", "rapidocr", "onnxruntime", "av"))),
     "bubblewrap": lambda: bool(shutil.which("bwrap")),
 }
 

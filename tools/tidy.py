@@ -64,7 +64,7 @@ BANNED_IMPORTS: dict[str, tuple[str, tuple[str, ...], str]] = {
 BANNED_CALLS = {"os.urandom": ("ids.py",), "datetime.now": (), "datetime.utcnow": (), "datetime.today": (), "date.today": ()}
 
 #: Distributions whose module has another name.
-DISTRIBUTED_AS = {"markdown_it_py": "markdown_it", "google_re2": "re2", "python_docx": "docx"}
+DISTRIBUTED_AS = {"markdown_it_py": "markdown_it", "google_re2": "re2", "python_docx": "docx", "pillow": "PIL", "opencv_python_headless": "cv2"}
 
 HAN = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff]")
 #: `audit` and `formats` hold the numerals and marks of Chinese documents: their subject. Policies are texts for models, in both languages.
