@@ -6,6 +6,9 @@ from typing import Final, Literal
 
 Lang = Literal["zh", "en"]
 
+#: What the mention of a reference column begins with, in every language; its number follows (S1.26).
+MENTION: Final = "@参考图"
+
 SENTENCES: Final[dict[str, tuple[str, str]]] = {
     "detail.valid_steps": ("有效步数", "valid steps"),
     "detail.iterations": ("模型调用次数", "model calls"),
