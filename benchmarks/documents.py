@@ -20,7 +20,7 @@ from polyloop.db import Database
 from polyloop.documents import requests as ask
 from polyloop.documents.runtime import DocRuntime
 from polyloop.documents.service import serve
-from polyloop.documents.store import EMPTY, OPEN, SCHEMA
+from polyloop.documents.store import EMPTY, OPEN, SCHEMAS
 from polyloop.ids import uuid7
 
 QUICK = "--quick" in sys.argv
@@ -101,7 +101,7 @@ def deep_pages(db: Database) -> None:
 
 def main() -> None:
     with tempfile.TemporaryDirectory(dir=os.environ.get("BENCH_TMP")) as folder:
-        db = Database.open(Path(folder) / "store.db", [SCHEMA])
+        db = Database.open(Path(folder) / "store.db", SCHEMAS)
         loop = asyncio.new_event_loop()
         appends(db, loop)
         deep_pages(db)

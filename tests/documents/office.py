@@ -11,7 +11,8 @@ from polyloop.clock import ManualClock
 from polyloop.contract.operation import Answer, shown
 from polyloop.contract.receipt import Receipt
 from polyloop.db import Database
-from polyloop.documents.runtime import Caller, DocRuntime
+from polyloop.documents.runtime import DocRuntime
+from polyloop.journal.carry import Caller
 from polyloop.testing.documents import FaultTransport
 
 YES = {"approved_by": "ann"}

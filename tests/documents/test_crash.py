@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from polyloop.db import Database
-from polyloop.documents import journal, store
+from polyloop.documents import store
+from polyloop.journal import operations as journal
 from tests.documents.office import Office
 
 WRITER = Path(__file__).with_name("writer.py")
@@ -29,7 +30,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def opened(path: Path) -> Database:
-    return Database.open(path, [store.SCHEMA])
+    return Database.open(path, store.SCHEMAS)
 
 
 def start(path: Path, *numbers: int) -> subprocess.Popen[str]:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from polyloop.db import CommitUnknown, ConstraintFailed, Database, DbError, Tx
-from polyloop.documents.store import SCHEMA
+from polyloop.documents.store import SCHEMAS
 from polyloop.testing.conformance.documents import DocumentsConformance, MakeTransport
 from polyloop.testing.documents import FaultTransport
 from tests.documents.office import Office
@@ -53,7 +53,7 @@ def url() -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def db(url: str) -> Iterator[Database]:
-    opened = Database.open(url, [SCHEMA])
+    opened = Database.open(url, SCHEMAS)
     yield opened
     opened.close()
 
@@ -67,41 +67,41 @@ class TestService(DocumentsConformance):
 def test_a_store_is_opened_again_and_a_foreign_one_refused(url: str, db: Database) -> None:
     office = Office(db)
     node_id = office.new()
-    again = Database.open(url, [SCHEMA])
+    again = Database.open(url, SCHEMAS)
     assert Office(again, office.tenant).text(node_id) == "one\n"
     again.close()
     for bad in (url.replace("/postgres", "/nowhere"), "postgresql://127.0.0.1:1/x"):
         with pytest.raises(DbError):
-            Database.open(bad, [SCHEMA])
+            Database.open(bad, SCHEMAS)
 
 
 def test_a_failing_piece_of_work_fails_alone(db: Database) -> None:
-    insert = "insert into doc_secret (tenant, secret) values (?, ?)"
+    insert = "insert into op_secret (tenant, secret) values (?, ?)"
     db.write_sync(lambda tx: tx.run(insert, "a", "100%"))
     with pytest.raises(ConstraintFailed):
         db.write_sync(lambda tx: tx.run(insert, "a", "2"))
     with pytest.raises(DbError, match="NUL"):
         db.write_sync(lambda tx: tx.run(insert, "b", "\0"))
-    assert db.look(lambda tx: tx.rows("select secret from doc_secret where tenant = ?", "a")) == [("100%",)]
+    assert db.look(lambda tx: tx.rows("select secret from op_secret where tenant = ?", "a")) == [("100%",)]
     with pytest.raises(DbError, match="read-only"):
         db.look(lambda tx: tx.run(insert, "c", "3"))
 
 
 def test_S0_9_a_commit_whose_server_went_away_is_unknown_and_the_store_goes_on(url: str, db: Database) -> None:
-    office, other = Office(db), Database.open(url, [SCHEMA])
+    office, other = Office(db), Database.open(url, SCHEMAS)
     node_id = office.new()
 
     def cut(tx: Tx) -> None:
         row = tx.row("select pg_backend_pid()")
         assert row
-        tx.run("insert into doc_secret (tenant, secret) values ('cut', 'x')")
+        tx.run("insert into op_secret (tenant, secret) values ('cut', 'x')")
         other.look(lambda mine: mine.rows("select pg_terminate_backend(?::int, 5000)", row[0]))
 
     with pytest.raises(CommitUnknown):
         db.write_sync(cut)
     other.close()
     assert office.text(node_id) == "one\n"
-    assert db.look(lambda tx: tx.rows("select 1 from doc_secret where tenant = 'cut'")) == []
+    assert db.look(lambda tx: tx.rows("select 1 from op_secret where tenant = 'cut'")) == []
     office.do("update", {"nodeId": node_id, "command": "append", "content": "two\n"})
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from polyloop.db import CommitUnknown, Database, DbError
-from polyloop.documents import journal
 from polyloop.documents import requests as ask
 from polyloop.documents.pages import page_of
+from polyloop.journal import operations as journal
 from tests.documents.office import Office
 
 APPEND = {"title": "D", "command": "append", "content": "two\n", "operationKey": "k"}

@@ -154,7 +154,7 @@ def test_an_append_touches_no_row_but_its_own(db: Database) -> None:
 ])  # fmt: skip
 def test_S0_39_a_commit_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: DbError, after: bool, status: str, kind: str) -> None:
     """Nothing was written, or it cannot be told; asked again by its key it is there once."""
-    db = Database.open(tmp_path / "s.db", [store.SCHEMA])
+    db = Database.open(tmp_path / "s.db", store.SCHEMAS)
     office = Office(db)
     node_id = office.new()
     whole, failed = SqliteSession.commit, []
@@ -180,7 +180,7 @@ def test_S0_39_a_commit_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_read_of_a_store_that_fails_is_a_typed_error(tmp_path: Path) -> None:
-    db = Database.open(tmp_path / "s.db", [store.SCHEMA])
+    db = Database.open(tmp_path / "s.db", store.SCHEMAS)
     office = Office(db)
     office.new()
     db.close()

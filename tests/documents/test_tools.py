@@ -19,7 +19,7 @@ from polyloop.contract.ledger import Entry
 from polyloop.contract.receipt import Receipt
 from polyloop.db import Database
 from polyloop.documents.leaves import PURPOSE
-from polyloop.documents.store import SCHEMA
+from polyloop.documents.store import SCHEMAS
 from polyloop.kernel.seams import Action, Deferred, NotStarted, Outcome, Pending, Unknown
 from polyloop.toolbox.bridge import DocTool, citable, document_tools, outcome, settled
 from polyloop.toolbox.registry import Registry
@@ -232,7 +232,7 @@ def test_S0_11_a_run_killed_beside_its_write_has_one_document(tmp_path: Path, wh
     assert (code, result["reason"]) == (0, "completed")
     _, listed = polyloop("docs", "call", "list", "--args", "-", "--store", store, stdin="{}")
     assert [i["title"] for i in listed["items"]] == ["A"]
-    db = Database.open(store, [SCHEMA])
+    db = Database.open(store, SCHEMAS)
     [(steps,)] = db.look(lambda tx: tx.rows("select count(*) from doc_write"))
     db.close()
     assert steps == 1

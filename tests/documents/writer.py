@@ -11,12 +11,12 @@ import sys
 from polyloop.contract.receipt import Receipt
 from polyloop.db import Database
 from polyloop.documents.runtime import DocRuntime
-from polyloop.documents.store import SCHEMA
+from polyloop.documents.store import SCHEMAS
 from polyloop.ids import uuid7
 
 
 async def work(store: str, tenant: str, first: int, count: int, times: int) -> None:
-    db = Database.open(store, [SCHEMA])
+    db = Database.open(store, SCHEMAS)
     runtime = DocRuntime(db, tenant, lambda: 0, uuid7)
     for n in range(first, first + count):
         for _ in range(times):

@@ -18,7 +18,7 @@ from polyloop.contract.problem import KINDS, Problem
 from polyloop.db import Database
 from polyloop.documents import requests as ask
 from polyloop.documents.leaves import OPERATIONS
-from polyloop.documents.store import SCHEMA
+from polyloop.documents.store import SCHEMAS
 from tests.documents.office import Office
 
 NINE = ("validation", "not_found", "ambiguous", "type_mismatch", "revision_conflict", "confirmation_required", "permission_denied",
@@ -27,7 +27,7 @@ NINE = ("validation", "not_found", "ambiguous", "type_mismatch", "revision_confl
 
 @pytest.fixture(scope="module")
 def db(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
-    opened = Database.open(tmp_path_factory.mktemp("seeds") / "store.db", [SCHEMA])
+    opened = Database.open(tmp_path_factory.mktemp("seeds") / "store.db", SCHEMAS)
     yield opened
     opened.close()
 

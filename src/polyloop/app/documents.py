@@ -10,7 +10,7 @@ from polyloop.clock import SystemClock
 from polyloop.contract.evidence import Evidence
 from polyloop.contract.problem import problem
 from polyloop.db import Damaged, Database, DbError, NewerSchema
-from polyloop.documents.store import SCHEMA
+from polyloop.documents.store import SCHEMAS
 from polyloop.ids import uuid7
 from polyloop.toolbox.bridge import citable
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # most runs touch no document
 def _opened(store: str) -> Database:
     """Raises ProblemError (corrupt_store, capability_unavailable, local_io)."""
     try:
-        return Database.open(store, [SCHEMA])
+        return Database.open(store, SCHEMAS)
     except Damaged as error:
         raise problem("corrupt_store", str(error), operation="documents", stage="open") from error
     except NewerSchema as error:

@@ -14,7 +14,7 @@ from polyloop.app.documents import open_documents
 from polyloop.contract.operation import shown
 from polyloop.contract.problem import problem
 from polyloop.documents.leaves import AFTERWARDS, OPERATIONS, PURPOSE
-from polyloop.documents.runtime import Caller
+from polyloop.journal.carry import Caller
 from polyloop.toolbox.permission import MODES
 from polyloop.words.catalog import say
 

@@ -22,9 +22,11 @@ from ..contract.problem import Problem, is_object
 from ..contract.receipt import Compensation, Verification, compared
 from ..contract.snapshot import digest
 from ..db import Tx
-from . import journal, reading
+from ..journal import operations
+from ..journal.operations import Recorded
+from . import reading
 from . import requests as ask
-from .journal import Memo, Recorded
+from .memo import Memo, memo_of
 from .plan import Asked, Plan, planned
 
 SAVEPOINT: Final = "doc_steps"
@@ -55,13 +57,13 @@ class Desk:
     # --- whether it may go on
 
     def recall(self, command: leaf.Recall) -> Entry | None:
-        return self._known(self.run(journal.by_key, self.tenant, command.key))
+        return self._known(self.run(operations.by_key, self.tenant, command.key))
 
     def _known(self, found: Recorded | None) -> Entry | None:
         """An operation that may have to be reconciled now, by what was kept of its own plan."""
         if found is None:
             return None
-        self._plan = replace(self._plan, memo=found.memo)
+        self._plan = replace(self._plan, memo=memo_of(found.memo))
         return found.entry
 
     def prepare(self, command: leaf.Prepare) -> Prepared:
@@ -69,20 +71,20 @@ class Desk:
         return self._plan.prepared
 
     def find_approval(self, command: leaf.FindApproval) -> Approval | None:
-        return self.run(journal.find_approval, self.tenant, command.plan_id, command.request)
+        return self.run(operations.find_approval, self.tenant, command.plan_id, command.request)
 
     def keep_approval(self, command: leaf.KeepApproval) -> None:
-        self.run(journal.keep_approval, self.tenant, command.approval)
+        self.run(operations.keep_approval, self.tenant, command.approval)
 
     # --- doing it
 
     def intend(self, command: leaf.Intend) -> Entry | None:
-        return self._known(self.run(self._intend, Recorded(command.entry, self._plan.memo, self.session), command.approval))
+        return self._known(self.run(self._intend, Recorded(command.entry, self._plan.memo.text, self.session), command.approval))
 
     def _intend(self, tx: Tx, recorded: Recorded, approval: Approval | None) -> Recorded | None:
-        taken = journal.intend(tx, self.tenant, recorded)
+        taken = operations.intend(tx, self.tenant, recorded)
         if taken is None and approval is not None:
-            journal.keep_approval(tx, self.tenant, approval)
+            operations.keep_approval(tx, self.tenant, approval)
         if self.atomic:
             tx.run(f"savepoint {SAVEPOINT}")
         return taken
@@ -130,7 +132,7 @@ class Desk:
             self._wait(command.seconds)
 
     def settle(self, command: leaf.Settle) -> None:
-        self.run(journal.settle, self.tenant, command.entry)
+        self.run(operations.settle, self.tenant, command.entry)
 
     @property
     def asked(self) -> Asked:

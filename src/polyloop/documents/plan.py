@@ -21,8 +21,8 @@ from ..contract.snapshot import digest
 from . import content as c
 from . import limits, store
 from . import requests as ask
-from .journal import Memo, Undo
 from .leaves import TAKES_AWAY, WRITE
+from .memo import Memo, Undo
 from .pages import listing, page_of
 
 #: Arguments that say what is written, as against where and on which condition.

@@ -9,56 +9,41 @@ its own, because each may take its time or be lost. Reads never touch the writer
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any
 
-import msgspec
-from msgspec import Struct
-from msgspec.structs import replace
-
-from ..contract import leaf
-from ..contract.approval import Approval, Decision, at, decide
 from ..contract.leaf import Call, Operation, taking_back
 from ..contract.ledger import Entry
 from ..contract.operation import Answer, drive, operate, reconcile
 from ..contract.paging import Seal
-from ..contract.problem import FieldProblem, Problem, ProblemError, as_wire, bad_arguments, problem
-from ..contract.session import Mode, Read, Session
-from ..contract.task import Ticket
-from ..db import CommitUnknown, Database, DbError, Tx
+from ..contract.problem import ProblemError, as_wire, bad_arguments, problem
+from ..contract.session import Session
+from ..db import Database, DbError, Tx
 from ..files.threads import in_thread
 from ..ids import salt
-from . import journal, service
+from ..journal import operations
+from ..journal.book import Book
+from ..journal.carry import Caller, Told, after_failure, answer_of, answering, check_session, lost, parted, typed
+from ..journal.operations import Recorded
+from . import service
 from .desk import Desk, Reach
-from .journal import Memo, Recorded
 from .leaves import AFTERWARDS, OPERATIONS, READ
+from .memo import Memo, memo_of
 from .plan import Asked
 from .requests import Transport
 
-_KEY_CHARS: Final = 200
-_Told = tuple[leaf.Command, Any]
 
-
-class Caller(Struct, frozen=True, kw_only=True):
-    """Who calls and how. `session` "" = one that does not last; `key` = a run's intent key; `approved_by` = says yes with the call."""
-
-    mode: Mode = "auto"
-    session: str = ""
-    key: str = ""
-    plan_id: str = ""
-    approved_by: str = ""
-    dry_run: bool = False
-
-
-class DocRuntime:
+class DocRuntime(Book):
     """Safe to use from any task of any loop. `transport` None = the service in this very store, atomically."""
+
+    prefix = "doc."
 
     def __init__(
         self, db: Database, tenant: str, now_ms: Callable[[], int], new_id: Callable[[], str], transport: Transport | None = None,
         wait: Callable[[float], object] | None = None,
     ) -> None:  # fmt: skip
-        self.db, self.tenant, self._now_ms, self._new_id, self._transport = db, tenant, now_ms, new_id, transport
+        super().__init__(db, tenant, now_ms)
+        self._new_id, self._transport = new_id, transport
         self._wait: Callable[[float], object] = wait or threading.Event().wait
         self._secret = b""
 
@@ -66,65 +51,33 @@ class DocRuntime:
         """Run one operation. Returns a receipt, a reading, a ticket (still running elsewhere) or the Problem that stopped it."""
         caller = caller or Caller()
         try:
-            if caller.session and not _is_name(caller.session):
-                raise bad_arguments([FieldProblem("session", "invalid_value", "a text of 1 to 200 printable characters")])
+            check_session(caller)
             if name in AFTERWARDS:
                 return await self._afterwards(name, arguments, caller)
             if name not in OPERATIONS:
                 raise problem("not_found", f"there is no operation {name}", stage="arguments", details={"operation": name})
             op = OPERATIONS[name]
-            own, beside = _parted(op, arguments)
-            earlier = await self._recorded(beside["continues"]) if "continues" in beside else None
+            own, beside = parted(op, arguments)
+            earlier = await self.recorded(beside["continues"]) if "continues" in beside else None
             key = "" if caller.dry_run else beside.get("operationKey") or caller.key
             call = Call(
                 operation_id=self._new_id(), arguments=own, now_ms=self._now_ms(), key=key, plan_id=caller.plan_id,
                 approved_by=caller.approved_by, continues=earlier.entry if earlier else None, dry_run=caller.dry_run,
             )  # fmt: skip
-            return await self._operate(op, call, caller, earlier.memo if earlier else None)
+            return await self._operate(op, call, caller, memo_of(earlier.memo) if earlier else None)
         except ProblemError as stop:
             return stop.problem
 
     async def reconcile(self, operation_id: str) -> Entry:
         """What became of an operation; only asks, sends nothing. Raises not_found."""
-        recorded = await self._recorded(operation_id)
+        recorded = await self.recorded(operation_id)
         return await self._settled(recorded)
 
     async def settle(self, key: str) -> Entry | None:
         """What became of the operation of a key; None = it never began here."""
-        with _typed("doc.reconcile"):
-            recorded: Recorded | None = await self.db.read(journal.by_key, self.tenant, key)
+        with typed("doc.reconcile"):
+            recorded: Recorded | None = await self.db.read(operations.by_key, self.tenant, key)
         return None if recorded is None else await self._settled(recorded)
-
-    async def entries(self, session: str) -> list[Entry]:
-        """Every write of a session, oldest first."""
-        return await self.db.read(journal.of_session, self.tenant, session)
-
-    async def note(self, session: str, *facts: Read) -> None:
-        """Keep what a session has read beside what the operations note themselves."""
-        await self.db.write(journal.add_facts, self.tenant, session, facts)
-
-    async def readings(self, session: str, mark: str) -> list[Read]:
-        """What was noted of a session under a mark."""
-        return [f for f in await self.db.read(journal.facts, self.tenant, session) if isinstance(f, Read) and f.mark == mark]
-
-    async def approvals(self) -> list[Approval]:
-        """All of this tenant, as they stand now."""
-        with _typed("approvals"):
-            return [at(a, self._now_ms()) for a in await self.db.read(journal.approvals, self.tenant)]
-
-    async def decide(self, plan_id: str, decision: Decision, *, by: str, reason: str = "") -> Approval:
-        """A person's word. Executes nothing. Raises not_found, conflict."""
-
-        def work(tx: Tx) -> Approval:
-            found = journal.find_approval(tx, self.tenant, plan_id)
-            if found is None:
-                raise problem("not_found", f"there is no approval {plan_id!r}", operation="approvals", stage="resolve")
-            decided = decide(found, decision, by=by, now_ms=self._now_ms(), reason=reason)
-            journal.keep_approval(tx, self.tenant, decided)
-            return decided
-
-        with _typed("approvals"):
-            return await self.db.write(work)
 
     # --- carrying out ------------------------------------------------------------------------------------------------
 
@@ -133,7 +86,7 @@ class DocRuntime:
         if self._transport is not None:
             across = self._across(self._transport)
             return await in_thread(lambda: self._drive(across, op, call, caller, earlier, seal), lambda: None)
-        answers: list[_Told] = []
+        answers: list[Told] = []
 
         def work(tx: Tx) -> Answer:
             return self._drive(self._within(tx), op, call, caller, earlier, seal, answers)
@@ -141,22 +94,22 @@ class DocRuntime:
         try:
             return await (self.db.read(work) if op.effect == "read" or caller.dry_run else self.db.write(work))
         except DbError as error:
-            return _after_failure(operate(op, call, Session(caller.mode), atomic=True), answers, lost(error), op.name)
+            return after_failure(operate(op, call, Session(caller.mode), atomic=True), answers, lost(error), op.name)
 
     def _drive(
-        self, reach: Reach, op: Operation, call: Call, caller: Caller, earlier: Memo | None, seal: Seal, answers: list[_Told] | None = None
+        self, reach: Reach, op: Operation, call: Call, caller: Caller, earlier: Memo | None, seal: Seal, answers: list[Told] | None = None
     ) -> Answer:
         """One call to its end. `answers`: where to keep what the pipeline was told."""
         chunk = self._transport.chunk_chars if self._transport else 0
         asked = Asked(op=op, call=call, tenant=self.tenant, ask=lambda r: reach.send(r, ""), chunk_chars=chunk, earlier=earlier)
-        known = reach.run(journal.facts, self.tenant, caller.session) if caller.session else ()
+        known = reach.run(operations.facts, self.tenant, caller.session) if caller.session else ()
         session = Session(caller.mode, known, lasting=caller.session != "")
         desk = Desk(self.tenant, reach, session=caller.session, seal=seal, wait=self._wait, asked=asked)
         process = operate(op, call, session, atomic=reach.atomic)
-        answer = drive(process, _answering(desk, answers))
+        answer = drive(process, answering(desk, answers))
         if caller.session and session.fresh:
             reads_here = reach.atomic and (op.effect == "read" or caller.dry_run)  # inside a transaction that only reads
-            (self.db.write_sync if reads_here else reach.run)(journal.add_facts, self.tenant, caller.session, session.fresh)
+            (self.db.write_sync if reads_here else reach.run)(operations.add_facts, self.tenant, caller.session, session.fresh)
         return answer
 
     def _within(self, tx: Tx) -> Reach:
@@ -179,12 +132,12 @@ class DocRuntime:
         op = OPERATIONS[recorded.entry.operation.removeprefix("doc.")]
 
         def work(reach: Reach) -> Entry:
-            return drive(reconcile(op, recorded.entry), _answering(Desk(self.tenant, reach, memo=recorded.memo), None))
+            return drive(reconcile(op, recorded.entry), answering(Desk(self.tenant, reach, memo=memo_of(recorded.memo)), None))
 
         if self._transport is not None:
             across = self._across(self._transport)
             return await in_thread(lambda: work(across), lambda: None)
-        with _typed("doc.reconcile"):
+        with typed("doc.reconcile"):
             return await self.db.write(lambda tx: work(self._within(tx)))
 
     async def _afterwards(self, name: str, arguments: dict[str, Any], caller: Caller) -> Answer:
@@ -192,9 +145,9 @@ class DocRuntime:
         own = {n: v for n, v in arguments.items() if not (key and n == "operationKey")}
         if wrong := AFTERWARDS[name].problems(own):
             raise bad_arguments(wrong)
-        recorded = await self._recorded(own["operationId"])
+        recorded = await self.recorded(own["operationId"])
         if name == "reconcile":
-            return _answer_of(recorded.entry if caller.dry_run else await self._settled(recorded))
+            return answer_of(recorded.entry if caller.dry_run else await self._settled(recorded))
         receipt = recorded.entry.receipt
         if name == "operation_get":
             data = {
@@ -212,88 +165,9 @@ class DocRuntime:
 
     # --- small parts -------------------------------------------------------------------------------------------------
 
-    async def _recorded(self, operation_id: str) -> Recorded:
-        with _typed("doc.operation_get"):
-            found = await self.db.read(journal.by_id, self.tenant, operation_id)
-        if found is None:
-            raise problem("not_found", f"there is no operation {operation_id}", stage="resolve", details={"operationId": operation_id})
-        return found
-
     async def _signing(self) -> bytes:
         if not self._secret:
-            with _typed("doc.open"):
-                found = await self.db.read(lambda tx: tx.row("select secret from doc_secret where tenant = ?", self.tenant))
-                self._secret = found[0].encode() if found else await self.db.write(journal.secret, self.tenant, salt())
+            with typed("doc.open"):
+                found = await self.db.read(lambda tx: tx.row("select secret from op_secret where tenant = ?", self.tenant))
+                self._secret = found[0].encode() if found else await self.db.write(operations.secret, self.tenant, salt())
         return self._secret
-
-
-def _parted(op: Operation, arguments: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
-    """The leaf's own arguments, and what stands beside them in a write: `operationKey`, `continues`."""
-    names = ("operationKey", "continues") if op.effect != "read" else ()
-    beside = {name: arguments[name] for name in names if name in arguments}
-    wrong = [FieldProblem(n, "wrong_type", "a text of 1 to 200 characters") for n, v in beside.items() if not _is_name(v)]
-    if wrong:
-        raise bad_arguments(wrong)
-    return {name: value for name, value in arguments.items() if name not in beside}, beside
-
-
-def _is_name(value: object) -> bool:
-    return isinstance(value, str) and 0 < len(value) <= _KEY_CHARS and value.isprintable()
-
-
-def _answer_of(entry: Entry) -> Answer:
-    if entry.receipt is not None:
-        return entry.receipt
-    return Ticket(task_id=entry.operation_id, kind="operation", state="running", complete=False)
-
-
-def lost(error: DbError) -> Problem:
-    """What a failed store proves: nothing happened, unless its COMMIT may have gone through."""
-    if isinstance(error, CommitUnknown):
-        return Problem("commit_unknown", str(error), stage="commit", execution_started=None)
-    return Problem("local_io", str(error), stage="store", execution_started=False)
-
-
-@contextmanager
-def _typed(operation: str) -> Generator[None]:
-    try:
-        yield
-    except DbError as error:
-        why = lost(error)
-        raise problem(why.kind, why.message, operation=operation, stage=why.stage, execution_started=why.execution_started) from error
-
-
-def _answering(desk: Desk, answers: list[_Told] | None) -> Callable[[leaf.Command], Any]:
-    """The desk's answers with their faults named: a broken reply proves nothing, a journal that fails over a transport says so.
-
-    Inside one transaction a failed store is no answer: all of it is undone.
-    """
-
-    def told(command: leaf.Command) -> Any:
-        try:
-            value = desk.answer(command)
-        except ProblemError as stop:
-            value = stop.problem
-        except (KeyError, TypeError, IndexError, msgspec.ValidationError) as error:
-            if desk.atomic:
-                raise
-            value = Problem("invalid_response", f"the reply cannot be read: {type(error).__name__}", execution_started=None)
-        except DbError as error:
-            if desk.atomic:
-                raise
-            value = lost(error)
-            if isinstance(command, leaf.Settle):  # the service has done what it has done
-                value = replace(value, execution_started=None)
-        if answers is not None:
-            answers.append((command, value))
-        return value
-
-    return told
-
-
-def _after_failure(process: Generator[leaf.Command, Any, Answer], answers: list[_Told], why: Problem, operation: str) -> Answer:
-    """The call once more in mind: the same answers, and at the end the failed commit."""
-    if not answers or not isinstance(answers[-1][0], leaf.Settle):
-        return Problem(why.kind, why.message, operation=operation, stage=why.stage, execution_started=why.execution_started)
-    told = iter([value for _, value in answers[:-1]])
-    return drive(process, lambda command: why if isinstance(command, leaf.Settle) else next(told))

@@ -19,6 +19,7 @@ from msgspec import Struct
 from ..contract.problem import problem
 from ..contract.snapshot import digest
 from ..db import Schema, Tx
+from ..journal.operations import SCHEMA as JOURNAL
 from .requests import ROOT
 
 #: Until when a row stands that still stands.
@@ -61,7 +62,18 @@ create index doc_approval_request on doc_approval (tenant, request, no);
 create table doc_fact (tenant text not null, session text not null, no bigint not null, fact text not null, primary key (tenant, session, no));
 create table doc_secret (tenant text not null primary key, secret text not null);
 """
-SCHEMA: Final = Schema("documents", (_TABLES,))
+#: Operations moved to the journal of all subjects, which must be there (it is opened first).
+_MOVED: Final = """
+insert into op_entry (tenant, id, key, session, memo, entry) select tenant, id, key, session, plan, entry from doc_operation;
+insert into op_approval (tenant, id, request, no, approval) select tenant, id, request, no, approval from doc_approval;
+insert into op_fact (tenant, session, no, fact) select tenant, session, no, fact from doc_fact;
+insert into op_secret (tenant, secret) select tenant, secret from doc_secret;
+drop table doc_operation;
+drop table doc_approval;
+drop table doc_fact;
+drop table doc_secret;
+"""
+SCHEMAS: Final = (JOURNAL, Schema("documents", (_TABLES, _MOVED)))
 
 
 class Node(Struct, frozen=True, kw_only=True):

@@ -23,12 +23,13 @@ from ..contract.receipt import Receipt, Status
 from ..contract.session import Read
 from ..contract.task import Ticket
 from ..documents.leaves import AFTERWARDS, OPERATIONS, PURPOSE
+from ..journal.carry import Caller
 from ..kernel.objects import Json, ToolSpec
 from ..kernel.records import Evidence, Part
 from ..kernel.seams import Action, Deferred, NotStarted, Outcome, Pending, Settled, Unknown
 
 if TYPE_CHECKING:  # loaded when a document is first asked for
-    from ..documents.runtime import Caller, DocRuntime
+    from ..documents.runtime import DocRuntime
 
 #: What a receipt's status means for the run.
 _BY_STATUS: Final[dict[Status, str]] = {"success": "ok", "partial_success": "error", "failed": "error", "retryable": "error", "unknown": "unknown"}
@@ -111,8 +112,6 @@ class DocTool(Struct, frozen=True):
     policy: str = "documents"
 
     async def run(self, action: Action) -> Outcome | Deferred:
-        from ..documents.runtime import Caller
-
         documents = self.of(action.scope)
         caller = Caller(session=action.run_id, key=action.key if self.spec.effect == "write" else "")
         if action.approved and action.token.startswith(ASKED + PLAN):

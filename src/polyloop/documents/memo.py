@@ -1,0 +1,38 @@
+"""What is kept of a plan beside its entry in the journal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+
+class Undo(Struct, frozen=True):
+    """How to take a write back. `before` = its argument `revision` is the one before the write."""
+
+    operation: str
+    arguments: dict[str, Any]
+    before: bool = False
+
+
+class Memo(Struct, frozen=True, kw_only=True):
+    """Which facts must hold after each step, how to take it back, what it was about.
+
+    `content` = digest of what is written; `mark` numbers its blocks. Both are for who goes on with it.
+    """
+
+    facts: dict[str, dict[str, Any]] = {}
+    undo: Undo | None = None
+    warnings: tuple[str, ...] = ()
+    content: str = ""
+    mark: str = ""
+
+    @property
+    def text(self) -> str:
+        """As the journal keeps it."""
+        return msgspec.json.encode(self).decode()
+
+
+def memo_of(text: str) -> Memo:
+    return msgspec.json.decode(text, type=Memo)

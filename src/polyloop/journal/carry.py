@@ -1,0 +1,129 @@
+"""Carrying a call out on a store: who calls, what a failed store proves, and the answers the pipeline is told.
+
+Theory of operation. The pipeline is sans-IO. In process a call is one transaction; when its COMMIT fails, the pipeline is told the
+same answers again with the failure in place of the last one, and makes the receipt of what is then known. Seed: S0.9, S0.38-S0.40.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import Any, Final, Protocol
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ..contract import leaf
+from ..contract.leaf import Operation
+from ..contract.ledger import Entry
+from ..contract.operation import Answer, drive
+from ..contract.problem import FieldProblem, Problem, ProblemError, bad_arguments, problem
+from ..contract.session import Mode
+from ..contract.task import Ticket
+from ..db import CommitUnknown, DbError
+
+_KEY_CHARS: Final = 200
+Told = tuple[leaf.Command, Any]
+
+
+class Caller(Struct, frozen=True, kw_only=True):
+    """Who calls and how. `session` "" = one that does not last; `key` = a run's intent key; `approved_by` = says yes with the call;
+    `owner` = whose things it may reach, where a subject has owners.
+    """
+
+    mode: Mode = "auto"
+    session: str = ""
+    key: str = ""
+    plan_id: str = ""
+    approved_by: str = ""
+    dry_run: bool = False
+    owner: str = "local"
+
+
+class Answers(Protocol):
+    """Whoever answers the commands of one call. `atomic` = all of it is one transaction."""
+
+    @property
+    def atomic(self) -> bool: ...
+    def answer(self, command: leaf.Command) -> Any: ...
+
+
+def is_name(value: object) -> bool:
+    return isinstance(value, str) and 0 < len(value) <= _KEY_CHARS and value.isprintable()
+
+
+def check_session(caller: Caller) -> None:
+    """Raises validation for a session that cannot be named so."""
+    if caller.session and not is_name(caller.session):
+        raise bad_arguments([FieldProblem("session", "invalid_value", "a text of 1 to 200 printable characters")])
+
+
+def parted(op: Operation, arguments: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+    """The leaf's own arguments, and what stands beside them in a write: `operationKey`, `continues`."""
+    names = ("operationKey", "continues") if op.effect != "read" else ()
+    beside = {name: arguments[name] for name in names if name in arguments}
+    wrong = [FieldProblem(n, "wrong_type", "a text of 1 to 200 characters") for n, v in beside.items() if not is_name(v)]
+    if wrong:
+        raise bad_arguments(wrong)
+    return {name: value for name, value in arguments.items() if name not in beside}, beside
+
+
+def answer_of(entry: Entry) -> Answer:
+    """An operation as it stands: its receipt, or the ticket of one that is running."""
+    if entry.receipt is not None:
+        return entry.receipt
+    return Ticket(task_id=entry.operation_id, kind="operation", state="running", complete=False)
+
+
+def lost(error: DbError) -> Problem:
+    """What a failed store proves: nothing happened, unless its COMMIT may have gone through."""
+    if isinstance(error, CommitUnknown):
+        return Problem("commit_unknown", str(error), stage="commit", execution_started=None)
+    return Problem("local_io", str(error), stage="store", execution_started=False)
+
+
+@contextmanager
+def typed(operation: str) -> Generator[None]:
+    """Raises what a failed store proves as the one typed error."""
+    try:
+        yield
+    except DbError as error:
+        why = lost(error)
+        raise problem(why.kind, why.message, operation=operation, stage=why.stage, execution_started=why.execution_started) from error
+
+
+def answering(desk: Answers, answers: list[Told] | None) -> Callable[[leaf.Command], Any]:
+    """The desk's answers with their faults named: a broken reply proves nothing, a journal that fails over a transport says so.
+
+    Inside one transaction a failed store is no answer: all of it is undone. `answers`: where to keep what the pipeline was told.
+    """
+
+    def told(command: leaf.Command) -> Any:
+        try:
+            value = desk.answer(command)
+        except ProblemError as stop:
+            value = stop.problem
+        except (KeyError, TypeError, IndexError, msgspec.ValidationError) as error:
+            if desk.atomic:
+                raise
+            value = Problem("invalid_response", f"the reply cannot be read: {type(error).__name__}", execution_started=None)
+        except DbError as error:
+            if desk.atomic:
+                raise
+            value = lost(error)
+            if isinstance(command, leaf.Settle):  # the service has done what it has done
+                value = replace(value, execution_started=None)
+        if answers is not None:
+            answers.append((command, value))
+        return value
+
+    return told
+
+
+def after_failure(process: Generator[leaf.Command, Any, Answer], answers: list[Told], why: Problem, operation: str) -> Answer:
+    """The call once more in mind: the same answers, and at the end the failed commit."""
+    if not answers or not isinstance(answers[-1][0], leaf.Settle):
+        return Problem(why.kind, why.message, operation=operation, stage=why.stage, execution_started=why.execution_started)
+    told = iter([value for _, value in answers[:-1]])
+    return drive(process, lambda command: why if isinstance(command, leaf.Settle) else next(told))
