@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import pytest
 
 from polyloop.audit.checks import RULES
 from polyloop.audit.flow import TOOLS
+from tests.outside import command
 
 SAMPLE = Path(__file__).parents[2] / "src/polyloop/audit/sample/notice.md"
 FIXTURES = Path(__file__).parents[1] / "formats" / "fixtures"
@@ -20,12 +21,8 @@ CLEAN = Path(__file__).parent / "clean"
 
 
 def polyloop(folder: Path, *words: object) -> tuple[int, Any]:
-    command = [sys.executable, "-m", "polyloop.cli.main", *map(str, words), "--tenant", "acme", "--store", "runs.db"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    try:
-        return done.returncode, json.loads(done.stdout)
-    except ValueError:
-        return done.returncode, done.stdout + done.stderr
+    done = command(folder, *words, "--tenant", "acme", "--store", "runs.db")
+    return done.code, done.said
 
 
 def audit(folder: Path, *words: object) -> tuple[int, Any]:
@@ -33,12 +30,8 @@ def audit(folder: Path, *words: object) -> tuple[int, Any]:
 
 
 def log(folder: Path, run: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in polyloop_text(folder, "log", run, "--jsonl").splitlines()]
-
-
-def polyloop_text(folder: Path, *words: str) -> str:
-    command = [sys.executable, "-m", "polyloop.cli.main", *words, "--tenant", "acme", "--store", "runs.db"]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout
+    done = command(folder, "log", run, "--jsonl", "--tenant", "acme", "--store", "runs.db")
+    return [json.loads(line) for line in done.out.splitlines()]
 
 
 def plain(report: dict[str, Any]) -> str:
@@ -119,6 +112,7 @@ def test_a_file_in_the_way_that_is_not_ours_is_kept(tmp_path: Path) -> None:
     code, told = audit(tmp_path, SAMPLE, "--out", "out")
     assert (code, told["error"]["kind"], told["error"]["details"]["file"]) == (7, "conflict", "report.html")
     assert [p.name for p in (tmp_path / "out").glob("report.*")] == ["report.html"]
+    assert not (tmp_path / "out/points").exists(), "it is refused before anything is worked on"
     (tmp_path / "out/report.html").unlink()
     assert audit(tmp_path, SAMPLE, "--out", "out")[0] == 0
     (tmp_path / "out/report.md").write_text("edited by a person")
@@ -134,14 +128,41 @@ def test_a_file_in_the_way_that_is_not_ours_is_kept(tmp_path: Path) -> None:
         ("a.pdf", b"no pdf", 2, "type_mismatch"),
         ("a.xyz", b"x", 2, "type_mismatch"),
         ("none.md", None, 2, "not_found"),
+        ("nowhere.md", "link", 2, "not_found"),
+        ("folder.md", "folder", 2, "type_mismatch"),
+        ("fifo.md", "fifo", 2, "type_mismatch"),
     ],
 )
-def test_what_cannot_be_read_is_a_typed_error_and_leaves_nothing(tmp_path: Path, name: str, data: bytes | None, code: int, kind: str) -> None:
-    if data is not None:
+def test_what_cannot_be_read_is_a_typed_error_and_leaves_nothing(tmp_path: Path, name: str, data: bytes | str | None, code: int, kind: str) -> None:
+    make = {"link": lambda p: p.symlink_to("none"), "folder": Path.mkdir, "fifo": os.mkfifo}
+    if isinstance(data, bytes):
         (tmp_path / name).write_bytes(data)
+    elif data is not None:
+        make[data](tmp_path / name)
+    began = time.monotonic()
     found, told = audit(tmp_path, SAMPLE, name, "--out", "out")
     assert (found, told["error"]["kind"], name in told["error"]["message"]) == (code, kind, True)
     assert not (tmp_path / "out").exists()
+    assert time.monotonic() - began < 30, "nothing is waited for"
+
+
+def test_a_word_that_is_no_text_is_a_typed_error(tmp_path: Path) -> None:
+    name = os.fsdecode(b"bad\xff.md")
+    (tmp_path / name).write_text("x")
+    for words in ((name,), (SAMPLE, "--out", name)):
+        code, told = audit(tmp_path, *words)
+        assert (code, told["error"]["kind"]) == (2, "validation")
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_a_document_changed_since_is_named_with_a_way_out(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("# A notice\n\nOne.\n")
+    assert audit(tmp_path, "a.md", "--lang", "en")[0] == 0
+    (tmp_path / "a.md").write_text("# A notice\n\nTwo.\n")
+    code, told = audit(tmp_path, "a.md", "--lang", "en")
+    assert (code, [field["path"] for field in told["error"]["details"]["fields"]]) == (7, ["inputs[0].sha256"])
+    assert "--out" in told["error"]["message"]
+    assert audit(tmp_path, "a.md", "--out", "second", "--lang", "en")[0] == 0
 
 
 def test_a_folder_that_cannot_be_made_is_a_typed_error(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ written by hand. A report file replaces only a file whose digest this audit has 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Self, cast
 
@@ -21,7 +21,7 @@ from polyloop.audit.report import TARGETS, Input, Point, State, document_of, rep
 from polyloop.audit.rulebook import OUTPUT
 from polyloop.audit.source import DOCUMENT, source_of
 from polyloop.contract.problem import Problem, ProblemError, problem
-from polyloop.files import FileProblem, Root, write_atomic
+from polyloop.files import FileProblem, Root, read_named, write_atomic
 from polyloop.formats import read, write
 from polyloop.formats.blocks import Document
 from polyloop.formats.limits import MAX_FILE_BYTES
@@ -42,6 +42,8 @@ from .wiring import PROGRAMS, workspace_of
 STATE: Final = ".audit"
 MANIFEST: Final = "audit.json"
 POINTS: Final = "points"
+#: The report in all its forms.
+REPORTS: Final = ("report.json", *(f"report.{target}" for target in TARGETS))
 #: Bytes of lines in one answer: the largest document must be read within the budget of a phase.
 ANSWER_BYTES: Final = 512 << 10
 
@@ -76,11 +78,9 @@ def read_inputs(paths: Sequence[Path]) -> list[tuple[Input, Document]]:
         if name in found:
             raise _refused(f"two inputs are named {name}", file=name)
         try:
-            with path.open("rb") as file:
-                data = file.read(MAX_FILE_BYTES + 1)
-        except OSError as error:
-            kind = "not_found" if isinstance(error, FileNotFoundError) else "local_io"
-            raise problem(kind, f"{path}: {error.strerror}", operation="audit", stage="read", details={"file": name}) from error
+            data = read_named(path, MAX_FILE_BYTES)
+        except FileProblem as error:
+            raise problem(error.kind, error.message, operation="audit", stage="read", details={"file": name}) from error
         found[name] = (Input(name, sha256(data)), replace(read(name, data), name=name))
     return list(found.values())
 
@@ -116,6 +116,8 @@ class Audit:
             self._note(Manifest(f"audit-{uuid7()}", settings))
         self._read()
         self._compare(settings)
+        with _landing(), Root(self.folder) as root:
+            self._standing_report(root, {})  # before anything is worked on, and paid for
         for point, document in zip(self.points(), documents, strict=True):
             self._place(point, source_of(document))
 
@@ -125,10 +127,12 @@ class Audit:
         self._compare(replace(self.manifest.settings, store=store, tenant=self._runs.scope))
 
     def _compare(self, settings: Settings) -> None:
-        was, now = (cast("dict[str, Any]", msgspec.to_builtins(s)) for s in (self.manifest.settings, settings))
-        fields = [{"path": name, "logged": was[name], "offered": now[name]} for name in was if was[name] != now[name]]
-        if fields:
-            raise problem("conflict", f"{self.folder} holds another audit", operation="audit", stage="precondition", details={"fields": fields})
+        was, now = _fields(self.manifest.settings), _fields(settings)
+        paths = [path for path in {**was, **now} if was.get(path) != now.get(path)]
+        if paths:
+            fields = [{"path": path, "logged": was.get(path), "offered": now.get(path)} for path in paths]
+            message = f"{self.folder} holds another audit (of other inputs, or under other settings); --out takes another folder"
+            raise problem("conflict", message, operation="audit", stage="precondition", details={"fields": fields})
 
     def _read(self) -> None:
         try:
@@ -216,24 +220,36 @@ class Audit:
     def land(self, report: dict[str, Any]) -> list[Path]:
         """Land the report in all its forms. Raises ProblemError; conflict for a file in the way that is not ours."""
         document = document_of(report, self.manifest.settings.lang)
-        files = {"report.json": json.dumps(report, ensure_ascii=False, indent=1).encode() + b"\n"}
-        files |= {f"report.{target}": write(document, target) for target in TARGETS}
+        forms = (json.dumps(report, ensure_ascii=False, indent=1).encode() + b"\n", *(write(document, target) for target in TARGETS))
+        files = dict(zip(REPORTS, forms, strict=True))
         with _landing(), Root(self.folder) as root:
-            there = {name: root.checksum(name)[0] for name in files if root.stat(name) is not None}
-            for name, digest in there.items():
-                if digest not in (sha256(files[name]), *self.manifest.landed.get(name, [])):
-                    message = f"{self.folder / name} was not written by this audit; it is kept"
-                    raise problem("conflict", message, operation="audit", stage="landing", details={"file": name})
+            there = self._standing_report(root, {name: sha256(data) for name, data in files.items()})
             self._note(replace(self.manifest, landed={name: _noted(self.manifest, name, sha256(data)) for name, data in files.items()}))
             for name, data in files.items():
                 if there.get(name) != sha256(data):
                     write_atomic(root, name, data, if_absent=name not in there, expected_sha256=there.get(name, ""))
         return [self.folder / name for name in files]
 
+    def _standing_report(self, root: Root, due: Mapping[str, str]) -> dict[str, str]:
+        """Digests of the report files that are there. Raises ProblemError (conflict) for one that is neither ours nor due."""
+        there = {name: root.checksum(name)[0] for name in REPORTS if root.stat(name) is not None}
+        for name, digest in there.items():
+            if digest not in (due.get(name), *self.manifest.landed.get(name, [])):
+                message = f"{self.folder / name} was not written by this audit; it is kept"
+                raise problem("conflict", message, operation="audit", stage="landing", details={"file": name})
+        return there
+
     def _note(self, manifest: Manifest) -> None:
         if manifest != self.manifest:
             self._state.write_atomic(MANIFEST, msgspec.json.format(msgspec.json.encode(manifest)), replace=True)
             self.manifest = manifest
+
+
+def _fields(settings: Settings) -> dict[str, Any]:
+    """Its fields by path, each input by its place."""
+    told = cast("dict[str, Any]", msgspec.to_builtins(settings))
+    inputs = {f"inputs[{at}].{name}": value for at, one in enumerate(told.pop("inputs")) for name, value in one.items()}
+    return inputs | told
 
 
 def _noted(manifest: Manifest, name: str, digest: str) -> list[str]:

@@ -100,8 +100,8 @@ def unproved(workspace: Workspace, outputs: Mapping[str, str]) -> list[str]:
 
 def _unproved(document: Document, path: str, value: Mapping[str, Any]) -> list[str]:
     return [
-        f"{path}: {finding['rule']}: the quote does not stand in the document: {evidence['quote'][:60]!r}"
+        f"{path}: {finding['rule']}: the quote does not stand in {document.name}: {evidence['quote'][:60]!r} of {evidence['file'][:60]!r}"
         for finding in cast("list[dict[str, Any]]", value["findings"])
         for evidence in (finding["evidence"], *finding.get("related", []))
-        if not holds(document, evidence["quote"])
+        if evidence["file"] != document.name or not holds(document, evidence["quote"])
     ]

@@ -134,10 +134,12 @@ def _lines(talk: Talk, path: str) -> list[str]:
 
 
 def _talk(messages: Sequence[Message]) -> Talk:
-    task: dict[str, str] = {}
+    begun = next((at for at, message in enumerate(messages) if message.role == "assistant"), len(messages))
+    # The task comes last: what stands before it may quote anything.
+    told = [line for message in messages[:begun] for line in message.text.split("\n") if line.startswith(TASK)]
     seen: list[Seen] = []
     call: tuple[str, dict[str, Any]] | None = None
-    for message in messages:
+    for message in messages[begun:]:
         text = message.text
         if message.role == "assistant":
             action = cast("dict[str, Any]", json.loads(text)["action"])
@@ -146,7 +148,4 @@ def _talk(messages: Sequence[Message]) -> Talk:
             if (one := Seen(*call, text)).ok:
                 seen.append(one)
             call = None
-        elif not task:
-            lines = [line for line in text.splitlines() if line.startswith(TASK)]
-            task = json.loads(lines[-1].removeprefix(TASK)) if lines else task
-    return Talk(task, tuple(seen))
+    return Talk(json.loads(told[-1].removeprefix(TASK)) if told else {}, tuple(seen))

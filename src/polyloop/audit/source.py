@@ -120,4 +120,4 @@ def read_source(data: bytes) -> Document:
 
 def holds(document: Document, quote: str) -> bool:
     """Whether the quote stands verbatim in the document's text, or in its source where that is known."""
-    return bool(quote) and any(quote in block.text or quote in (block.source or "") for block in document.blocks)
+    return bool(quote.strip()) and any(quote in block.text or quote in (block.source or "") for block in document.blocks)

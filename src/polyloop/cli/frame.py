@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final, NoReturn, TypeVar, cast, get_type_hint
 import typer
 
 from polyloop.app.loop import carried_out
-from polyloop.contract.problem import ProblemError
+from polyloop.contract.problem import Problem, ProblemError
 from polyloop.kernel.objects import RunResult
 from polyloop.words.catalog import Lang, detail, say
 
@@ -78,6 +78,14 @@ def fail(place: Place, error: ProblemError) -> NoReturn:
         for field in cast("list[dict[str, object]]", error.problem.details.get("fields") or []):
             sys.stderr.write(f"  {field['path']}: {field['logged']!r} -> {field['offered']!r}\n")
     raise typer.Exit(error.problem.exit_code)
+
+
+def refuse_word(word: str, *, as_json: bool) -> NoReturn:
+    """Leave because of a word of the command line that is no Unicode text."""
+    refused = Problem("validation", f"the argument {word!r} is not valid Unicode", operation="arguments", stage="arguments")
+    sys.stdout.write(json.dumps({"error": refused.as_json()}) + "\n" if as_json else "")
+    sys.stderr.write("" if as_json else f"{refused.kind}: {refused.message}\n")
+    sys.exit(refused.exit_code)
 
 
 def carry_out(place: Place, work: Callable[[], Coroutine[Any, Any, T]]) -> T:

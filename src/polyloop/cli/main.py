@@ -11,7 +11,7 @@ import typer
 from . import approvals, docs, gateway, phases, runs
 from .audit import audit
 from .demo import demo
-from .frame import LangOption, StoreOption, TenantOption, placed
+from .frame import LangOption, StoreOption, TenantOption, placed, refuse_word
 from .guide import guide
 from .watch import watch
 
@@ -43,6 +43,9 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+    for word in sys.argv[1:]:
+        if not word.isprintable() and any("\udc80" <= char <= "\udcff" for char in word):  # no record could hold it
+            refuse_word(word, as_json="--json" in sys.argv)
     app()
 
 

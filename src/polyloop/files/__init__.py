@@ -6,6 +6,6 @@ the contract's kinds; who speaks to the outside makes a Problem of them.
 
 from .landing import Landed, write_atomic
 from .names import FileProblem
-from .root import Entry, Root
+from .root import Entry, Root, read_named
 
-__all__ = ["Entry", "FileProblem", "Landed", "Root", "write_atomic"]
+__all__ = ["Entry", "FileProblem", "Landed", "Root", "read_named", "write_atomic"]

@@ -195,6 +195,20 @@ def telling(path: str) -> Generator[None]:
         raise file_problem(error, path) from error
 
 
+def read_named(path: Path, limit: int) -> bytes:
+    """The first `limit` + 1 bytes of a file that a person names; the links in its path are theirs to follow.
+
+    Raises FileProblem; a fifo or device is refused without waiting for it.
+    """
+
+    def at_once(name: str, flags: int) -> int:
+        return os.open(name, flags | os.O_NONBLOCK | os.O_NOCTTY)
+
+    with telling(str(path)), open(path, "rb", opener=at_once) as file:
+        regular(os.fstat(file.fileno()), str(path))
+        return file.read(limit + 1)
+
+
 def regular(found: os.stat_result, path: str) -> None:
     """Raises FileProblem unless it is a regular file: permission_denied for a link, type_mismatch else."""
     if stat.S_ISLNK(found.st_mode):
