@@ -104,21 +104,21 @@ class Desk:
     def ask_for(valid_steps: int = 20, iterations: int = 40, **budget: Any) -> Request:
         return Request("r1", Agent("a"), Budget(valid_steps, iterations, **budget), (Segment("task", text="Do it."),))
 
-    def seams(self, holder: str) -> Seams:
+    def seams(self, holder: str, kill: Callable[[Sequence[tuple[int, int]]], None] = lambda _: None) -> Seams:
         return Seams(
             self.log, self.model, self.interpreter, self.tools, self.actions, self.clock, lambda: f"{next(self.salts):032x}",
-            Holder(holder, "host", "boot", 1, 1, 1 << 60), self.sinks, self.grace_s,
+            Holder(holder, "host", "boot", 1, 1, 1 << 60), self.sinks, self.grace_s, kill, self._watch,
         )  # fmt: skip
 
     def _watch(self, driver: Driver) -> None:
         self.driver = driver
 
     async def starting(self) -> RunResult:
-        return await run.start(self.request, self.seams(f"h{next(self.visitors)}"), lambda *_: None, self._watch)
+        return await run.start(self.request, self.seams(f"h{next(self.visitors)}"))
 
     async def resuming(self, accepted: Sequence[str] = ()) -> RunResult:
         seams = self.seams(f"h{next(self.visitors)}")
-        return await run.resume(STREAM, self.request, seams, lambda *_: None, self._watch, accepted)
+        return await run.resume(STREAM, self.request, seams, accepted)
 
     def start(self) -> RunResult:
         return go(self.starting())

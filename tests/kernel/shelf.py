@@ -22,6 +22,7 @@ class Shelf:
         self.batches: list[tuple[str, ...]] = []
         self.epoch = max((s.fence for s in records), default=0)
         self.holder = ""
+        self.next_poll = 0
         self.torn: Damage | None = None
         self.verbs: list[str] = []
         self.yields = yields
@@ -106,7 +107,7 @@ class Shelf:
             return True
         if signal_seen < len(self.left):
             return False
-        self.holder = ""
+        self.holder, self.next_poll = "", next_poll
         return True
 
     async def signal(self, stream: Stream, signal: Signal) -> int:

@@ -83,7 +83,7 @@ def test_the_old_holders_processes_are_ended_before_anything_is_asked() -> None:
         return Taken(2, 0, ((17, 99),), "dead")
 
     desk.log.take = take
-    go(resume(STREAM, desk.request, desk.seams("h1"), order.append, lambda _: None))
+    go(resume(STREAM, desk.request, desk.seams("h1", order.append)))
     assert order == [((17, 99),), "asked"]
 
 
@@ -99,7 +99,7 @@ def test_a_run_whose_old_processes_do_not_end_is_held_on_to(enter) -> None:
         raise StoreError("they do not end")
 
     with pytest.raises(StoreError, match="do not end"):
-        go(enter(*[STREAM] * (enter is resume), desk.request, desk.seams("h1"), kill, lambda _: None))
+        go(enter(*[STREAM] * (enter is resume), desk.request, desk.seams("h1", kill)))
     assert desk.log.holder == "h1"
     assert len(desk.log.records) == 4
     assert desk.actions.asked == []
@@ -200,7 +200,7 @@ def test_the_shipped_memory_store_keeps_the_same_log() -> None:
     async def main():
         desk = Desk(lines, shelf=MemoryStore())
         result = await desk.starting()
-        again = await start(desk.request, desk.seams("h2"), lambda _: None, lambda _: None)
+        again = await start(desk.request, desk.seams("h2"))
         return result, again, (await desk.log.load(STREAM)).records
 
     result, again, records = go(main())

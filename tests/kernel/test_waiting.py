@@ -319,7 +319,7 @@ def test_a_crash_after_the_resolution_is_durable_asks_before_it_dispatches(word:
 
 
 def abandoned(desk: Desk):
-    return go(run.abandon(STREAM, desk.seams("h9"), lambda *_: None, "an operator"))
+    return go(run.abandon(STREAM, desk.seams("h9"), "an operator"))
 
 
 def test_an_abandoned_run_gets_its_end_and_nothing_else() -> None:
@@ -353,3 +353,16 @@ def test_a_run_whose_texts_are_gone_can_still_be_abandoned() -> None:
     with pytest.raises(CorruptStore):
         desk.resume()
     assert abandoned(desk).reason == "abandoned"
+
+
+@pytest.mark.parametrize(
+    ("awaited", "until", "visit_after_ms"),
+    [("task", 0, 60_000), ("run", 0, 60_000), ("task", 100_000, 60_000), ("task", 5_000, 5_000), ("approval", 0, 0), ("approval", 5_000, 5_000)],
+)
+def test_what_nobody_tells_of_is_visited_again(awaited: str, until: int, visit_after_ms: int) -> None:
+    """A task or sub-run without a deadline is asked about from time to time; an approval announces itself."""
+    desk = Desk()
+    now = desk.clock.now_ms()
+    desk = Desk([act("write")], {"write": Deferred("t", awaited, until and now + until, dispatched=True)}, clock=desk.clock)
+    assert desk.start().state == "waiting"
+    assert desk.log.next_poll == (now + visit_after_ms if visit_after_ms else 0)

@@ -177,7 +177,10 @@ class Runs:
         if wiring.library is not None:
             wiring.library.store = self.store
         try:
-            yield Seams(log, model, wiring.interpreter, wiring.tools, actions, self.clock, salt, holder, wiring.sinks, self.grace_s)
+            yield Seams(
+                log, model, wiring.interpreter, wiring.tools, actions, self.clock, salt, holder, wiring.sinks, self.grace_s,
+                self._end_groups, self._watch,
+            )  # fmt: skip
         finally:
             if wiring.workspace is not None:
                 wiring.workspace.close()
@@ -204,13 +207,13 @@ class Runs:
         check_scope(request.binding, self.scope)
         with typed("run"):
             async with self._seams(request.run_id, wiring, audit_to) as seams:
-                return await _told(seams, await kernel.start(replace(request, scope=self.scope), seams, self._end_groups, self._watch))
+                return await _told(seams, await kernel.start(replace(request, scope=self.scope), seams))
 
     async def resume(self, request: Request, wiring: Wiring, accept: Sequence[str] = (), audit_to: Path | None = None) -> RunResult:
         """Go on with a run under this request. Raises ProblemError (not_found, parameter_drift, owned_elsewhere, ...)."""
         with typed("resume"):
             async with self._seams(request.run_id, wiring, audit_to) as seams:
-                return await _told(seams, await kernel.resume(self.stream(request.run_id), request, seams, self._end_groups, self._watch, accept))
+                return await _told(seams, await kernel.resume(self.stream(request.run_id), request, seams, accept))
 
     async def request(self, run_id: str) -> Request:
         """The request a logged run was started with, under the policies of today. Raises ProblemError(not_found)."""
@@ -243,21 +246,21 @@ class Runs:
         except ProblemError:
             wiring = logged_wiring((await self.read(run_id)).start)
         async with self._seams(run_id, wiring) as seams:
-            return await kernel.resume(self.stream(run_id), None, seams, self._end_groups, self._watch)
+            return await kernel.resume(self.stream(run_id), None, seams)
 
     async def abandon(self, run_id: str, by: str) -> RunResult:
         """Close an interrupted or waiting run without touching anything else. Raises ProblemError(owned_elsewhere) if it lives."""
         with typed("abandon"):
             wiring = logged_wiring((await self.read(run_id)).start)
             async with self._seams(run_id, wiring) as seams:
-                return await kernel.abandon(self.stream(run_id), seams, self._end_groups, by)
+                return await kernel.abandon(self.stream(run_id), seams, by)
 
     async def fork(self, run_id: str, at: int, new_id: str, wire: Callable[[Request], Wiring], budget: Budget | None = None) -> RunResult:
         """Start a new run from the history of another up to record `at`, which must stand between two iterations."""
         with typed("fork"):
             request = await self.fork_request(run_id, at, new_id, budget)
             async with self._seams(new_id, wire(request)) as seams:
-                return await kernel.start(request, seams, self._end_groups, self._watch)
+                return await kernel.start(request, seams)
 
     async def fork_request(self, run_id: str, at: int, new_id: str, budget: Budget | None) -> Request:
         read = await self.read(run_id)

@@ -9,7 +9,7 @@ that cannot take a batch stops the run: no later seam call, never "completed" (R
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, cast
 
 from msgspec import Struct
@@ -44,6 +44,10 @@ from .view import step_view
 
 #: Seconds that cancelled work may take to stop before it is left behind.
 GRACE_S: Final = 2.0
+#: Milliseconds after which a task or sub-run that is waited for is worth another visit.
+POLL_MS: Final = 60_000
+#: What is waited for by asking.
+POLLED: Final = ("task", "run")
 
 
 class Seams(Struct, frozen=True):
@@ -59,6 +63,10 @@ class Seams(Struct, frozen=True):
     holder: Holder
     sinks: tuple[Sink, ...] = ()
     grace_s: float = GRACE_S
+    #: Ends the process groups of a former holder, and returns once they are gone. Raises StoreError if one is not.
+    kill: Callable[[Sequence[tuple[int, int]]], None] = lambda _: None
+    #: Told of each run in hand, before it is driven.
+    watch: Callable[[Driver], None] = lambda _: None
 
 
 class Driver:
@@ -178,10 +186,14 @@ class Driver:
         self._done = asyncio.get_running_loop().create_future()
         self._go(self._loop())
         try:
-            await unbroken(self._done, lambda: self._called_off("caller", "the calling task was cancelled"))
+            await unbroken(self._done, self.cancelled_by_caller)
         finally:
             self.on_done()
-            await unbroken(self.events.close())
+            await unbroken(self.events.close(), self.cancelled_by_caller)
+
+    def cancelled_by_caller(self) -> None:
+        """The task that drives the run was cancelled: the run is to end."""
+        self._called_off("caller", "the calling task was cancelled")
 
     def _called_off(self, by: str, reason: str) -> None:
         if not (self.cancel or self.state.cancel):
@@ -257,11 +269,18 @@ class Driver:
             return self.suspended
         if await self._polled(call) or self.state.cancel is not None:
             return False
-        if not await self.seams.log.release(self.stream, self.fence, self.signal_seen, command.until):
+        if not await self.seams.log.release(self.stream, self.fence, self.signal_seen, self._next_visit(call, command.until)):
             await self.heed()
             return False
         self.rested = True
         return True
+
+    def _next_visit(self, call: Call, until: int) -> int:
+        """When somebody should look after the run, epoch ms; 0 = not before it is told something. Nobody tells of most tasks: they are asked."""
+        if cast(r.ActionDeferred, call.deferred).awaited not in POLLED:
+            return until
+        asks = self.seams.clock.now_ms() + POLL_MS
+        return min(until, asks) if until else asks
 
     def resolved(self, call: Call) -> bool:
         """Take up what an outsider has said about a wait, if anything."""
@@ -283,7 +302,7 @@ class Driver:
     async def _polled(self, call: Call) -> bool:
         """Ask the service about a dispatched action once per visit."""
         deferred = cast(r.ActionDeferred, call.deferred)
-        if deferred.awaited not in ("task", "run"):
+        if deferred.awaited not in POLLED:
             return False
         settled = await inquire(self, call, deferred.token, fence=False)
         if isinstance(settled, Pending | Unknown) or self.state.cancel is not None:

@@ -5,7 +5,7 @@ take -> load -> fold -> compare -> resume_started -> decide ... A new run is a r
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Sequence
 from contextlib import suppress
 from functools import cached_property
 from typing import TypeVar, cast
@@ -20,11 +20,10 @@ from .heap import uncollected
 from .machine import State, fold, texts_of
 from .objects import Json, Request, RunResult
 from .records import BlobRef, Record, Sealed, bytes_text
-from .seams import Conflict, CorruptStore, Damage, Head, Loaded, Log, NewerSchema, OwnedElsewhere, StaleFence, StoreError, Stream
+from .seams import Conflict, CorruptStore, Damage, Head, Loaded, Log, NewerSchema, OwnedElsewhere, Signal, StaleFence, StoreError, Stream
 from .snapshot import BadRequest, acceptable, differences, is_name, snapshot
 
 T = TypeVar("T")
-Killer = Callable[[Sequence[tuple[int, int]]], None]
 
 
 class ParameterDrift(Exception):
@@ -91,7 +90,7 @@ async def known(stream: Stream, log: Log) -> Head:
     return head
 
 
-async def start(request: Request, seams: Seams, kill: Killer, watch: Callable[[Driver], None]) -> RunResult:
+async def start(request: Request, seams: Seams) -> RunResult:
     """Run to the end, a wait or a suspend. An existing run with an equal request is resumed, or its result returned.
 
     Raises BadRequest, RunExists (other request under this id), OwnedElsewhere, StoreError kinds.
@@ -104,11 +103,11 @@ async def start(request: Request, seams: Seams, kill: Killer, watch: Callable[[D
     started = snapshot(request, seams.tools.specs, driver.hold)
     try:
         if head is not None and head.kind:  # a last frame that cannot be read may be all there is
-            return await _enter(stream, request, seams, kill, watch, (), refusing=False)
-        if await _held(driver, _begin_new(driver, started, kill)):
-            return await _drive(driver, watch)
+            return await _enter(stream, request, seams, (), refusing=False)
+        if await _held(driver, _begin_new(driver, started)):
+            return await _drive(driver)
         await unbroken(_release(driver))
-        return await _enter(stream, request, seams, kill, watch, (), refusing=False)
+        return await _enter(stream, request, seams, (), refusing=False)
     except OwnedElsewhere:
         past = Past(await seams.log.load(stream))
         refused = _fields(past, started, ())[1] if past.state.start else []  # its holder may not have begun
@@ -117,9 +116,9 @@ async def start(request: Request, seams: Seams, kill: Killer, watch: Callable[[D
         raise
 
 
-async def _begin_new(driver: Driver, started: r.RunStarted, kill: Killer) -> bool:
+async def _begin_new(driver: Driver, started: r.RunStarted) -> bool:
     """False when the run has been started before. A first frame that was lost, and never acknowledged, is begun anew."""
-    await _take(driver, kill)
+    await _take(driver)
     loaded = await driver.seams.log.load(driver.stream)
     if loaded.records:
         return False
@@ -132,12 +131,12 @@ async def _begin_new(driver: Driver, started: r.RunStarted, kill: Killer) -> boo
     return True
 
 
-async def _take(driver: Driver, kill: Killer) -> None:
+async def _take(driver: Driver) -> None:
     """Own the run, and let nothing of its former holder live on. If something does, the run is held on to: its groups stand in our row."""
     taken = await driver.seams.log.take(driver.stream, driver.seams.holder)
     driver.fence, driver.since = taken.epoch, taken.signal_no
     try:
-        kill(taken.kill)
+        driver.seams.kill(taken.kill)
     except StoreError as alive:
         driver.failure = alive
         raise
@@ -156,36 +155,32 @@ def _cut(torn: Damage) -> r.TailRepaired:
     return r.TailRepaired(torn.first_seq, torn.reason, torn.lost_hash)
 
 
-async def resume(
-    stream: Stream, request: Request | None, seams: Seams, kill: Killer, watch: Callable[[Driver], None], accepted: Sequence[str] = ()
-) -> RunResult:
+async def resume(stream: Stream, request: Request | None, seams: Seams, accepted: Sequence[str] = ()) -> RunResult:
     """Continue a run. `accepted` = paths whose difference a person accepts; `request` None = compare nothing (a cancelled run's end).
 
     Raises NoSuchRun, ParameterDrift (recorded once as resume_refused), OwnedElsewhere, StoreError kinds.
     """
     await known(stream, seams.log)
-    return await _enter(stream, request, seams, kill, watch, accepted, refusing=True)
+    return await _enter(stream, request, seams, accepted, refusing=True)
 
 
-async def _enter(
-    stream: Stream, request: Request | None, seams: Seams, kill: Killer, watch: Callable[[Driver], None], accepted: Sequence[str], *, refusing: bool
-) -> RunResult:
+async def _enter(stream: Stream, request: Request | None, seams: Seams, accepted: Sequence[str], *, refusing: bool) -> RunResult:
     driver = Driver(stream, seams)
     offered = None if request is None else snapshot(request, seams.tools.specs, driver.hold)
     driver.blobs.clear()
     head = await seams.log.head(stream)
     if head is not None and head.kind == "run_ended":
         return _ended(driver, await _load(driver), offered, accepted, refusing=refusing)
-    past = await _held(driver, _arrive(driver, offered, kill, accepted, refusing=refusing))
+    past = await _held(driver, _arrive(driver, offered, accepted, refusing=refusing))
     if past.state.ended is None:
-        return await _drive(driver, watch)
+        return await _drive(driver)
     await unbroken(_release(driver))
     return _ended(driver, past, offered, accepted, refusing=refusing)
 
 
-async def _arrive(driver: Driver, offered: r.RunStarted | None, kill: Killer, accepted: Sequence[str], *, refusing: bool) -> Past:
+async def _arrive(driver: Driver, offered: r.RunStarted | None, accepted: Sequence[str], *, refusing: bool) -> Past:
     """Take, read, compare, begin. A run that has ended meanwhile is only read."""
-    await _take(driver, kill)
+    await _take(driver)
     past = await _load(driver)
     if past.state.ended is None:
         if any(digest not in driver.texts for digest in past.digests):
@@ -203,17 +198,17 @@ def _fields(past: Past, offered: r.RunStarted | None, accepted: Sequence[str]) -
     return fields, [f for f in fields if f["path"] not in accepted or not acceptable(str(f["path"]))]
 
 
-async def abandon(stream: Stream, seams: Seams, kill: Killer, by: str) -> RunResult:
+async def abandon(stream: Stream, seams: Seams, by: str) -> RunResult:
     """Write the end of a run that nobody will go on with; nothing else of it is touched. Raises as `resume`."""
     driver = Driver(stream, seams)
     await known(stream, seams.log)
-    past = await _held(driver, _closed(driver, kill, by))
+    past = await _held(driver, _closed(driver, by))
     await unbroken(_release(driver))
     return _result(driver, past.result(driver.look))
 
 
-async def _closed(driver: Driver, kill: Killer, by: str) -> Past:
-    await _take(driver, kill)
+async def _closed(driver: Driver, by: str) -> Past:
+    await _take(driver)
     past = await _load(driver)
     if past.state.ended is None:
         await _begin(driver, past, [])
@@ -266,13 +261,27 @@ async def _begin(driver: Driver, past: Past, fields: list[dict[str, Json]]) -> N
     await driver.heed()
 
 
-async def _drive(driver: Driver, watch: Callable[[Driver], None]) -> RunResult:
-    watch(driver)
+async def _drive(driver: Driver) -> RunResult:
+    driver.seams.watch(driver)
     try:
         await driver.drive()
     finally:
-        await unbroken(_release(driver))
+        try:
+            await unbroken(_release(driver), driver.cancelled_by_caller)
+        finally:
+            if driver.rested and driver.cancel is not None:
+                await unbroken(_end_after_all(driver.stream, driver.seams, driver.cancel))
     return _result(driver, driver.value)
+
+
+async def _end_after_all(stream: Stream, seams: Seams, asked: r.CancelRequested) -> None:
+    """A cancel in the very instant the run was left waiting finds no holder to heed it: it is left as a signal, and the end written.
+
+    Whoever has taken the run meanwhile reads the signal; where the store is away for the end, so does the next holder.
+    """
+    with suppress(StoreError):
+        await seams.log.signal(stream, Signal(0, "cancel", seams.clock.now_ms(), asked.by, body=asked.reason))
+        await resume(stream, None, seams)
 
 
 async def _release(driver: Driver) -> None:

@@ -7,7 +7,7 @@ unseen signals; look after a run that waits for a task now and then; sometimes c
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import Struct
@@ -115,19 +115,19 @@ class Worker:
 
     def _entry(self, life: Life, case: Case, request: Request, *, fresh: bool) -> Coroutine[Any, Any, RunResult]:
         seams = self._seams(life, case)
-
-        def watch(driver: Driver) -> None:
-            self.world.drivers[life, driver.stream] = driver
-            self.watcher.add(driver)
-
         if fresh or (not case.accepted and self.world.coin()):
-            return run.start(request, seams, spare, watch)
+            return run.start(request, seams)
         cancelled = any(s.kind == "cancel" for s in self.world.store.shelf(case.stream).signals)
         offered = None if cancelled and request is case.request and self.world.coin() else request
-        return run.resume(case.stream, offered, seams, spare, watch, case.accepted)
+        return run.resume(case.stream, offered, seams, case.accepted)
 
     def _seams(self, life: Life, case: Case) -> Seams:
         world = self.world
+
+        def watch(driver: Driver) -> None:
+            world.drivers[life, driver.stream] = driver
+            self.watcher.add(driver)
+
         return Seams(
             log=self.log,
             model=SimModel(world, life, case.stream, case.replies),
@@ -138,6 +138,7 @@ class Worker:
             entropy=lambda: f"{world.rng.getrandbits(128):032x}",
             holder=self.holder(life),
             sinks=self._sinks(case.stream),
+            watch=watch,
         )
 
     def _sinks(self, stream: Stream) -> tuple[Any, ...]:
@@ -178,11 +179,7 @@ class Worker:
 
     async def _abandon(self, life: Life, case: Case) -> None:
         self.abandoning += 1
-        outcome = (await asyncio.gather(run.abandon(case.stream, self._seams(life, case), spare, "person"), return_exceptions=True))[0]
+        outcome = (await asyncio.gather(run.abandon(case.stream, self._seams(life, case), "person"), return_exceptions=True))[0]
         self.abandoning -= 1
         self.world.note("abandoned", life.name, case.stream.scope, outcome)
         self.world.judge.visited(case.stream, outcome, drifted=False, allowed=REFUSALS)
-
-
-def spare(groups: Sequence[tuple[int, int]]) -> None:
-    """Tools here are no process groups."""
