@@ -24,22 +24,7 @@ from .machine import Call, State, fold
 from .objects import Json
 from .records import BlobRef, Record, Sealed, Text, sha256, text_bytes
 from .recover import MAY_SAY, cut_short, inquire
-from .seams import (
-    Actions,
-    Clock,
-    Entropy,
-    Holder,
-    Interpreter,
-    Log,
-    Model,
-    Pending,
-    Signal,
-    Sink,
-    StoreError,
-    Stream,
-    Tools,
-    Unknown,
-)  # fmt: skip
+from .seams import Actions, Clock, Entropy, Holder, Interpreter, Log, Model, Pending, Signal, Sink, StoreError, Stream, Tools, Unknown
 from .view import step_view
 
 #: Seconds that cancelled work may take to stop before it is left behind.

@@ -21,20 +21,7 @@ from polyloop.clock import SystemClock
 from polyloop.db import CommitUnknown, Damaged, Database, DbError, NewerSchema, Row, Schema, Tx, Value
 from polyloop.kernel import seams
 from polyloop.kernel.records import ZERO_HASH, Sealed
-from polyloop.kernel.seams import (
-    Clock,
-    Conflict,
-    CorruptStore,
-    Damage,
-    Head,
-    Holder,
-    Loaded,
-    Signal,
-    StoreError,
-    StoreUnknown,
-    Stream,
-    Taken,
-)
+from polyloop.kernel.seams import Clock, Conflict, CorruptStore, Damage, Head, Holder, Loaded, Signal, StoreError, StoreUnknown, Stream, Taken
 
 from . import frames, rules
 from .frames import Frame

@@ -19,20 +19,7 @@ from msgspec.structs import replace
 
 from polyloop.kernel.machine import State
 from polyloop.kernel.records import ZERO_HASH, Sealed
-from polyloop.kernel.seams import (
-    Conflict,
-    Damage,
-    Head,
-    Holder,
-    Loaded,
-    OwnedElsewhere,
-    Signal,
-    StaleFence,
-    StoreError,
-    StoreUnknown,
-    Stream,
-    Taken,
-)
+from polyloop.kernel.seams import Conflict, Damage, Head, Holder, Loaded, OwnedElsewhere, Signal, StaleFence, StoreError, StoreUnknown, Stream, Taken
 
 from .loop import Life
 
