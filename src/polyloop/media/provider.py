@@ -1,0 +1,90 @@
+"""The port to whoever makes media: submit once, then only ask. A provider keeps nothing here and retries nothing.
+
+`submit` is called at most once for a piece of work. What it raises says what is known: `execution_started` False = refused, it never
+began and costs nothing; None = the reply was lost, the work may be running and may cost. After that only `find` may be called, which
+asks and never sends, and only providers to which the caller's own id was given can answer it. Seed: S1.80, S1.81, S1.90.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Protocol
+
+from msgspec import Struct, field
+
+Mode = Literal["image", "video", "audio"]
+State = Literal["queued", "running", "succeeded", "failed", "cancelled", "unknown"]
+
+
+class Reference(Struct, frozen=True):
+    """A picture, clip or sound that is given along."""
+
+    mime: str
+    data: bytes
+
+
+class Work(Struct, frozen=True, kw_only=True):
+    """What is asked for. `id` is ours, the same for ever for this piece of work; sizes in pixels, 0 = does not apply."""
+
+    id: str
+    mode: Mode
+    model: str
+    prompt: str
+    width: int = 0
+    height: int = 0
+    seconds: float = 0
+    sound: bool = False
+    quality: str = ""
+    references: tuple[Reference, ...] = ()
+
+
+class Output(Struct, frozen=True):
+    """One file of a result: where the provider keeps it, or its bytes where they came with the answer."""
+
+    url: str = ""
+    data: bytes = b""
+
+
+class Job(Struct, frozen=True):
+    """What a provider gave us to ask by: its id for the work, and plain addresses. `outputs` = the result, where it came at once."""
+
+    request_id: str
+    links: dict[str, str] = field(default_factory=dict[str, str])
+    outputs: tuple[Output, ...] = ()
+
+
+class Found(Struct, frozen=True):
+    """What a provider says now. `unknown` = it knows nothing of this work: neither done nor failed."""
+
+    state: State
+    outputs: tuple[Output, ...] = ()
+    error: str = ""
+
+
+class Provider(Protocol):
+    """Blocking; called from a thread. Raises ProblemError only."""
+
+    #: Nothing real is made: said wherever its results are shown.
+    synthetic: bool
+
+    def submit(self, work: Work) -> Job: ...
+
+    def poll(self, job: Job) -> Found:
+        """Raises when it cannot be asked now; the work goes on."""
+        ...
+
+    def cancel(self, job: Job) -> None:
+        """Ask for it. Whether it helped is what `poll` says."""
+        ...
+
+    def find(self, work_id: str) -> Job | None:
+        """The job of a submission whose reply was lost; None = this provider cannot tell. Never sends."""
+        ...
+
+    def fetch(self, output: Output, limit: int) -> bytes:
+        """The bytes of a result. May be asked again. Raises local_io when they cannot be had, validation when there are more than `limit`."""
+        ...
+
+
+def plain(job: Job) -> dict[str, Any]:
+    """What is kept of a job: its bytes are kept as a file."""
+    return {"request_id": job.request_id, "links": job.links}

@@ -1,0 +1,128 @@
+"""Is a file what was asked for? Decoded from the first frame to the last, measured, compared; a name or a header proves nothing.
+
+Seed: S1.5, S1.36, S1.37.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from typing import Any, Final
+
+import av
+from av.audio.frame import AudioFrame
+from av.error import FFmpegError
+from av.video.frame import VideoFrame
+from msgspec import Struct
+
+from ..contract.problem import problem
+from .picture import opened
+from .provider import Mode, Work
+
+#: Seconds a clip may be shorter or longer than asked: encoders end on whole frames.
+SLACK_S: Final = 0.25
+#: Container names as the demuxer tells them -> media type.
+_MIME: Final = {"mov,mp4,m4a,3gp,3g2,mj2": "video/mp4", "matroska,webm": "video/webm", "wav": "audio/wav", "mp3": "audio/mpeg", "ogg": "audio/ogg"}
+_FRAMES_MAX: Final = 60 * 60
+
+
+class Facts(Struct, frozen=True, rename="camel"):
+    """What a file proved to be. Pixels and seconds; 0 = does not apply."""
+
+    sha256: str
+    mime_type: str
+    bytes: int
+    width: int = 0
+    height: int = 0
+    seconds: float = 0
+    sound: bool = False
+
+
+def examined(data: bytes, mode: Mode) -> Facts:
+    """Decode it whole. Raises ProblemError(task_failed) for a file that is broken, empty or of another kind."""
+    sha256 = hashlib.sha256(data).hexdigest()
+    if not _whole(data):
+        raise _wrong("truncated", "the file ends before it says it does")
+    if mode == "image":
+        try:
+            found = opened(data)
+        except Exception as error:
+            raise _wrong("not_decodable", str(error)[:200]) from error
+        return Facts(sha256, found.mime, len(data), *found.size)
+    try:
+        return _played(data, sha256, mode)
+    except (FFmpegError, ValueError, EOFError) as error:
+        raise _wrong("not_decodable", str(error)[:200]) from error
+
+
+def accepted(data: bytes, work: Work) -> Facts:
+    """The facts of a result that is what was asked for. Raises ProblemError(task_failed) naming what differs."""
+    facts = examined(data, work.mode)
+    if work.width and (facts.width, facts.height) != (work.width, work.height):
+        raise _wrong("size", f"{facts.width}x{facts.height} instead of {work.width}x{work.height}")
+    if work.seconds and abs(facts.seconds - work.seconds) > SLACK_S:
+        raise _wrong("length", f"{facts.seconds} s instead of {work.seconds} s")
+    if work.mode == "video" and work.sound and not facts.sound:
+        raise _wrong("sound", "the clip has no sound")
+    return facts
+
+
+def _whole(data: bytes) -> bool:
+    """Does it end where it says? Decoders forgive a missing tail; a format unknown here is theirs to judge."""
+    if data.startswith(b"\x89PNG"):
+        return data.rstrip(b"\0").endswith(b"IEND\xaeB`\x82")
+    if data.startswith(b"\xff\xd8"):
+        return data.rfind(b"\xff\xd9") > data.rfind(b"\xff\xda")
+    if data.startswith(b"GIF8"):
+        return data.rstrip(b"\0").endswith(b";")
+    if data.startswith(b"RIFF"):
+        return len(data) >= int.from_bytes(data[4:8], "little") + 8
+    if data[4:8] == b"ftyp":
+        return _boxes_fit(data)
+    return True
+
+
+def _boxes_fit(data: bytes) -> bool:
+    """The boxes of an MP4 cover it exactly; 0 as a length = up to the end, 1 = the length stands in the 8 bytes behind."""
+    at = 0
+    while at + 8 <= len(data):
+        size = int.from_bytes(data[at : at + 4], "big")
+        if size == 0:
+            return True
+        size = int.from_bytes(data[at + 8 : at + 16], "big") if size == 1 else size
+        if size < 8:  # noqa: PLR2004  # a box has at least its head
+            return False
+        at += size
+    return at == len(data)
+
+
+def _played(data: bytes, sha256: str, mode: Mode) -> Facts:
+    with av.open(io.BytesIO(data), "r") as container:
+        mime = _MIME.get(container.format.name, "")
+        if not mime.startswith(mode) and (mode, mime) != ("audio", "video/mp4"):
+            raise _wrong("type", f"{container.format.name} where {mode} was asked for")
+        streams = [stream for stream in container.streams if stream.type in ("video", "audio")]
+        if not any(stream.type == mode for stream in streams) or (mode == "audio" and len(streams) > 1):
+            raise _wrong("type", f"there is no {mode} in it" if streams else "there is nothing in it")
+        ends: dict[str, float] = {}
+        size, frames = (0, 0), 0
+        for packet in container.demux(streams):
+            for frame in packet.decode():
+                frames += 1
+                if frames > _FRAMES_MAX * 30:
+                    raise _wrong("length", "it does not end")
+                if isinstance(frame, VideoFrame):
+                    size = (frame.width, frame.height)
+                    rate = packet.stream.average_rate if packet.stream.type == "video" else None
+                    ends["video"] = max(ends.get("video", 0.0), float(frame.time or 0) + (float(1 / rate) if rate else 0))
+                elif isinstance(frame, AudioFrame):
+                    ends["audio"] = max(ends.get("audio", 0.0), float(frame.time or 0) + frame.samples / frame.sample_rate)
+    if mode not in ends:
+        raise _wrong("not_decodable", "not one frame of it can be decoded")
+    mime = "audio/mp4" if (mode, mime) == ("audio", "video/mp4") else mime
+    return Facts(sha256, mime, len(data), *size, seconds=round(ends[mode], 3), sound="audio" in ends)
+
+
+def _wrong(reason: str, why: str) -> Exception:
+    details: dict[str, Any] = {"reason": reason}
+    return problem("task_failed", f"the result is not what was asked for: {why}", stage="verify", execution_started=True, details=details)
