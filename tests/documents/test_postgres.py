@@ -2,53 +2,32 @@
 
 from __future__ import annotations
 
-import shutil
-import socket
-import subprocess
-import tempfile
+import json
+import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from polyloop.cli.main import app
 from polyloop.db import CommitUnknown, ConstraintFailed, Database, DbError, Tx
 from polyloop.documents.store import SCHEMAS
 from polyloop.testing.conformance.documents import DocumentsConformance, MakeTransport
 from polyloop.testing.documents import FaultTransport
+from tests.documents.cluster import cluster
 from tests.documents.office import Office
+from tests.documents.test_crash import killed_and_asked_again
 from tests.documents.test_faults import test_S0_9_S0_12_S0_15_S0_39_fault as test_fault  # noqa: F401  # run here too
 from tests.documents.test_operations import *  # noqa: F403  # run here too
 
 pytestmark = pytest.mark.needs("postgres")
 
-#: Where Debian keeps what is not on the PATH.
-BIN = next(iter(sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)), Path("/usr/bin"))
-AS_POSTGRES = ("setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups")
-
-
-def carried(*words: object) -> None:
-    subprocess.run([*AS_POSTGRES, *map(str, words)], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    """A cluster of our own, gone afterwards."""
-    folder = Path(tempfile.mkdtemp())
-    folder.chmod(0o755)
-    data = folder / "data"
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    try:
-        subprocess.run(["install", "-d", "-o", "postgres", "-g", "postgres", "-m", "700", str(data)], check=True)
-        carried(BIN / "initdb", "-D", data, "-A", "trust", "-U", "bench", "--no-sync", "-E", "UTF8", "--locale=C.UTF-8")
-        options = f"-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories={data} -c fsync=off"
-        carried(BIN / "pg_ctl", "-D", data, "-w", "-o", options, "-l", data / "log", "start")
-        yield f"postgresql://bench@127.0.0.1:{port}/postgres"
-        carried(BIN / "pg_ctl", "-D", data, "-m", "immediate", "stop")
-    finally:
-        shutil.rmtree(folder)
+    with cluster() as here:
+        yield here
 
 
 @pytest.fixture(scope="module")
@@ -113,3 +92,40 @@ def test_many_threads_append_to_one_document(db: Database) -> None:
         list(pool.map(lambda a: Office(db, office.tenant).do("update", a), args))
     lines = office.text(node_id, format="text").splitlines()
     assert sorted(lines) == sorted(f"line {n}" for n in range(40))
+
+
+def test_S0_8_killed_at_any_moment_and_asked_again_on_a_server(url: str) -> None:
+    killed_and_asked_again(url, "killed", 120 if os.environ.get("POLYLOOP_SOAK") else 4)
+
+
+def test_commands_on_a_server(url: str) -> None:
+    """Documents need no run log. What does is told so, and no password is repeated."""
+
+    def polyloop(*words: str, args: object = None) -> tuple[int, dict[str, object]]:
+        given = [*words, *(["--args", "-"] if args is not None else []), "--store", url, "--tenant", "cli", "--json"]
+        done = CliRunner().invoke(app, given, input=json.dumps(args))
+        return done.exit_code, json.loads(done.stdout)
+
+    assert polyloop("docs", "call", "create", args={"title": "A", "content": "one\n"})[1]["status"] == "success"
+    code, asked = polyloop("docs", "call", "delete", args={"title": "A"})
+    assert code == 5
+    plan = asked["error"]["details"]["planId"]  # type: ignore[index,call-overload]  # an error is an object
+    assert [a["id"] for a in polyloop("approvals", "list")[1]["approvals"]] == [plan]  # type: ignore[attr-defined]  # as above
+    assert polyloop("approvals", "approve", plan)[0] == 0
+    assert polyloop("docs", "call", "delete", "--plan", plan, args={"title": "A"})[0] == 0
+    code, told = polyloop("runs")
+    assert (code, told["error"]["kind"]) == (1, "capability_unavailable")  # type: ignore[index,call-overload]  # as above
+    for bad in ("postgresql://u:geheim@127.0.0.1:1/x", "mysql://u:geheim@h/x"):
+        done = CliRunner().invoke(app, ["docs", "call", "list", "--args", "-", "--store", bad, "--json"], input="{}")
+        assert json.loads(done.stdout)["error"]["kind"] in ("local_io", "capability_unavailable")
+        assert "geheim" not in done.stdout
+
+
+def test_no_id_holds_what_the_server_cannot_keep(db: Database) -> None:
+    """On both kinds of store alike: it is the arguments that are wrong, not the store."""
+    for op, args in (
+        ("fetch", {"nodeId": "n\0"}), ("list", {"containerId": "\0"}), ("create", {"title": "x", "containerId": "a\0b"}),
+        ("fetch", {"url": "doc://x/\0"}), ("update", {"nodeId": "n", "command": "delete", "blockId": "\0", "force": True}),
+        ("operation_get", {"operationId": "\0"}), ("reconcile", {"operationId": "\0"}),
+    ):  # fmt: skip
+        assert Office(db).refused("validation", op, args)["details"]["issue"] == "format", op

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from polyloop.clock import SystemClock
 from polyloop.contract.evidence import Evidence
 from polyloop.contract.problem import problem
 from polyloop.db import Damaged, Database, DbError, NewerSchema
+from polyloop.db.birth import locate
 from polyloop.documents.store import SCHEMAS
 from polyloop.ids import uuid7
+from polyloop.kernel.seams import Log
 from polyloop.toolbox.bridge import citable
 
+from .evidence import cited_records
 from .place import check_place
 
 if TYPE_CHECKING:  # most runs touch no document
@@ -24,6 +29,9 @@ def _opened(store: str) -> Database:
     """Raises ProblemError (corrupt_store, capability_unavailable, local_io)."""
     try:
         return Database.open(store, SCHEMAS)
+    except ImportError as error:
+        why = "a store on a PostgreSQL server needs the extra: polyloop[postgres]"
+        raise problem("capability_unavailable", why, operation="documents", stage="open") from error
     except Damaged as error:
         raise problem("corrupt_store", str(error), operation="documents", stage="open") from error
     except NewerSchema as error:
@@ -40,8 +48,11 @@ def _runtime(db: Database, tenant: str) -> DocRuntime:
 
 @contextmanager
 def open_documents(store: str, tenant: str) -> Generator[DocRuntime]:
-    """The documents of a tenant, in a store that may hold runs too. Raises ProblemError (validation, corrupt_store, local_io, ...)."""
-    check_place(store, tenant)
+    """The documents of a tenant, in a store that may hold runs too, or in a database on a PostgreSQL server.
+
+    Raises ProblemError (validation, corrupt_store, local_io, capability_unavailable, ...).
+    """
+    check_place(store, tenant, servers=True)
     db = _opened(store)
     try:
         yield _runtime(db, tenant)
@@ -49,11 +60,24 @@ def open_documents(store: str, tenant: str) -> Generator[DocRuntime]:
         db.close()
 
 
+@contextmanager
+def read_documents(store: str, tenant: str) -> Generator[DocRuntime]:
+    """As `open_documents`, for those who only look: a store that is not there is an empty one, and is not made."""
+    check_place(store, tenant, servers=True)
+    if "://" in store or locate(store).exists():
+        with open_documents(store, tenant) as documents:
+            yield documents
+    else:
+        with TemporaryDirectory(prefix="polyloop-") as nowhere, open_documents(str(Path(nowhere) / "empty.db"), tenant) as documents:
+            yield documents
+
+
 class Library:
     """The documents for the tools of one run: opened when first asked for, in the store the run lives in."""
 
     def __init__(self) -> None:
         self.store = ""
+        self.log: Log | None = None
         self._db: Database | None = None
 
     def of(self, tenant: str) -> DocRuntime:
@@ -64,9 +88,10 @@ class Library:
             self._db = _opened(self.store)
         return _runtime(self._db, tenant)
 
-    async def evidence(self, tenant: str, run: str) -> Evidence:
-        """What a run may cite."""
-        return await citable(self.of(tenant), run)
+    async def evidence(self, tenant: str, run: str, refs: Sequence[str]) -> Evidence:
+        """What a run may cite: its receipts and lists, and of what it does cite the records of logs."""
+        records = await cited_records(self.log, tenant, refs) if self.log is not None else []
+        return await citable(self.of(tenant), run, records)
 
     def close(self) -> None:
         if self._db is not None:

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 from polyloop.contract import approval as contract
 from polyloop.contract.problem import as_wire, problem
-from polyloop.db.birth import locate
 from polyloop.toolbox.bridge import ASKED
 
 from .approvals import PERSON, Approval
-from .documents import open_documents
+from .documents import read_documents
 
 if TYPE_CHECKING:
     from polyloop.documents.runtime import DocRuntime
@@ -25,9 +24,7 @@ def _told(found: contract.Approval) -> Approval:
 
 async def plans(store: str, tenant: str, of_runs: Sequence[Approval]) -> list[Approval]:
     """All that are pending in a store and no run asks about, oldest first. A store that is not there is an empty one, and is not made."""
-    if "://" not in store and not locate(store).exists():
-        return []
-    with open_documents(store, tenant) as documents:
+    with read_documents(store, tenant) as documents:
         asked = {a.id.removeprefix(ASKED) for a in of_runs}
         return [told for a in await documents.approvals() if (told := _told(a)).state == "pending" and a.id not in asked]
 

@@ -175,7 +175,7 @@ class Runs:
                 wiring.workspace.keep_out(file)
             await asyncio.to_thread(wiring.workspace.hold)
         if wiring.library is not None:
-            wiring.library.store = self.store
+            wiring.library.store, wiring.library.log = self.store, self.log
         try:
             yield Seams(
                 log, model, wiring.interpreter, wiring.tools, actions, self.clock, salt, holder, wiring.sinks, self.grace_s,

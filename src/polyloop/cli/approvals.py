@@ -9,6 +9,7 @@ import typer
 
 from polyloop.app.approvals import Approval, approval, approvals, decide
 from polyloop.app.documents import open_documents
+from polyloop.app.place import SERVERS
 from polyloop.app.plans import decide_plan, plan, plans
 from polyloop.app.store import read_runs
 from polyloop.kernel.records import canonical
@@ -39,8 +40,10 @@ def list_(place: Place) -> None:
     """Everything that waits for approval."""
 
     async def work() -> list[Approval]:
-        async with read_runs(place.store, place.tenant) as runs:
-            of_runs = await approvals(runs)
+        of_runs: list[Approval] = []
+        if not place.store.startswith(SERVERS):  # where no runs can be
+            async with read_runs(place.store, place.tenant) as runs:
+                of_runs = await approvals(runs)
         return [*of_runs, *await plans(place.store, place.tenant, of_runs)]
 
     found = carry_out(place, work)

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, cast
 import typer
 
 from polyloop.app.approvals import PERSON
-from polyloop.app.documents import open_documents
+from polyloop.app.documents import open_documents, read_documents
 from polyloop.contract.operation import shown
 from polyloop.contract.problem import problem
 from polyloop.documents.leaves import AFTERWARDS, OPERATIONS, PURPOSE
@@ -21,6 +21,8 @@ from polyloop.words.catalog import say
 from .frame import Place, carry_out, placed
 
 app: Final = typer.Typer(no_args_is_help=True, help="Documents: create, read, change; every write answers with a receipt.")
+#: Operations that have nothing to do in a store that is not there.
+LOOKS: Final = frozenset({*AFTERWARDS, *(name for name, op in OPERATIONS.items() if op.effect == "read")})
 OpArgument = Annotated[str, typer.Argument(metavar="OP", help="Operation; `polyloop docs ops` lists them.")]
 
 
@@ -71,7 +73,8 @@ def call(
             raise problem("validation", f"--mode is one of {', '.join(MODES)}", operation="docs", stage="arguments", details=details)
         caller = Caller(mode=mode, session=session, plan_id=plan, approved_by=PERSON if yes else "", dry_run=dry_run)
         given = _arguments(args)
-        with open_documents(place.store, place.tenant) as documents:
+        looks = op not in PURPOSE or op in LOOKS or dry_run
+        with (read_documents if looks and not session else open_documents)(place.store, place.tenant) as documents:
             return shown(await documents.call(op, given, caller))
 
     answer, code = carry_out(place, work)

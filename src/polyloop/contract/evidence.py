@@ -26,6 +26,14 @@ SUBMISSION: Final[Shape] = closed({
 })  # fmt: skip
 
 
+def cited(submission: Mapping[str, Any]) -> list[str]:
+    """Every reference in it, each once; none of one that is no submission."""
+    if SUBMISSION.problems(submission):
+        return []
+    claims = submission.get("claims", [])
+    return list(dict.fromkeys([*submission.get("unsettled", []), *(ref for claim in claims for ref in claim["evidence"])]))
+
+
 class Item(Struct, frozen=True, kw_only=True):
     """Something citable. `complete` = what it says is whole: success of a receipt or ticket, coverage of a list, None = no such question."""
 

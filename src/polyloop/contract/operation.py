@@ -6,18 +6,18 @@ Theory of operation. `operate` yields commands (`leaf`), is sent their answers, 
 
 A driver answers a command that failed with a `Problem`. An atomic driver opens its transaction before Prepare, commits
 in Settle, and answers Settle with a Problem if that COMMIT failed (`execution_started` False = rollback proved); a network
-driver makes Intend and Settle durable each on its own. No status is written here: steps and proofs go into
-`receipt.derive`, the only maker of receipts, called in this module alone.
+driver makes Intend and Settle durable each on its own. No status is written here: steps and proofs gather in a `trial.Trial`, the
+only place that derives a receipt.
 
 Seed: S0.5-S0.25, S0.38-S0.40, S1.3, S1.29, S1.38, S1.43, S1.47-S1.50.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
-from typing import Any, Final, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
 
-from msgspec import Struct, field
+from msgspec import Struct
 from msgspec.structs import replace
 
 from . import leaf
@@ -25,23 +25,21 @@ from .approval import PLAN_TTL_MS, Approval, Plan, at, decide, differences, turn
 from .leaf import Call, Command, Conclusion, Operation, Prepared, Step
 from .ledger import RECONCILED, Entry, on_repeat, reconciled, retry_wait
 from .paging import Listing
-from .problem import ErrorReply, FieldProblem, Problem, ProblemError, as_wire, bad_arguments, is_object, problem
-from .receipt import Receipt, StepRecord, StepStatus, Verification, compared, derive, proof_of, step_status
+from .problem import ErrorReply, FieldProblem, Problem, ProblemError, as_wire, bad_arguments, problem
+from .receipt import Receipt, StepRecord, step_status
 from .schema import whole
 from .session import MAX_ATTEMPTS, Blocked, Cleared, Missed, Session, permission
 from .snapshot import State, digest, require_current, wrong_kind
 from .spend import Charge, Grant, balance, refused
 from .task import Ticket, ticket
+from .trial import Process, T, Trial, must
 
 #: Published under docs/reference/schemas.
 WIRE: Final[dict[str, type[Struct]]] = {"operation.v1": Receipt, "task.v1": Ticket, "list.v1": Listing, "error.v1": ErrorReply}
 #: What fencing an absent step proves.
 ABSENT: Final = Problem("task_failed", "it never began, and now it cannot", execution_started=False, retryable=True)
 
-T = TypeVar("T")
 Answer = Receipt | Ticket | Problem | dict[str, Any]
-#: Yields commands, is sent their answers, returns T.
-Process = Generator[Command, Any, T]
 
 
 def operate(op: Operation, call: Call, session: Session, *, atomic: bool = False) -> Process[Answer]:
@@ -79,7 +77,7 @@ def reconcile(op: Operation, entry: Entry) -> Process[Entry]:
     old = entry.receipt
     if old and old.status not in RECONCILED:
         return entry
-    trial = _Trial(op, entry, conclusion=Conclusion(data=old.data if old else {}))
+    trial = Trial(op, entry, conclusion=Conclusion(data=old.data if old else {}))
     failures = {f.stage: f for f in old.failures or ()} if old else {}
     for record in old.steps if old else entry.steps:
         if record.name == "verify" or not ((step := op.step(record.name)).effect or step.awaits or record.status != "not_started"):
@@ -97,7 +95,7 @@ def reconcile(op: Operation, entry: Entry) -> Process[Entry]:
     settled = reconciled(entry, trial.receipt())
     settled = replace(settled, charge=trial.bill(settled.receipt)) if settled.receipt else settled
     if settled != entry:
-        yield from _must(leaf.Settle(settled))
+        yield from must(leaf.Settle(settled))
     return settled
 
 
@@ -112,7 +110,7 @@ class _Flow:
         self.call = call = replace(self.call, arguments=self._arguments())
         begin = self._begin(call.continues)
         entry = Entry(operation_id=call.operation_id, operation=op.name, request=digest([op.name, call.arguments]), key=call.key)
-        if op.effect != "read" and call.key and (known := (yield from _must(leaf.Recall(call.key)))):
+        if op.effect != "read" and call.key and (known := (yield from must(leaf.Recall(call.key)))):
             answer, entry = yield from self._repeat(known, entry.request)
             if answer:
                 return answer
@@ -137,7 +135,7 @@ class _Flow:
             steps=tuple(StepRecord(s.name, "unknown" if s.effect else "not_started", s.effect) for s in steps),
             charge=Charge(entry.step_id("pay"), source, "reserve", prepared.quote.amount_micro) if op.effect == "pay" else None,
         )
-        if taken := (yield from _must(leaf.Intend(entry, approval))):
+        if taken := (yield from must(leaf.Intend(entry, approval))):
             answer, running = yield from self._repeat(taken, entry.request)
             return answer or _answer(op, running)
         return (yield from self._carry_out(entry, steps, prepared.target_id))
@@ -192,7 +190,7 @@ class _Flow:
         return _answer(self.op, known), known
 
     def _prepare(self, settings: Mapping[str, Any]) -> Process[Prepared]:
-        prepared: Prepared = yield from _must(leaf.Prepare(self.call, settings))
+        prepared: Prepared = yield from must(leaf.Prepare(self.call, settings))
         self._refuse(prepared.problems)
         if self.op.effect != "read":
             self._refuse(self.session.unread(prepared.needs, prepared.target_id), counted=False)
@@ -202,7 +200,7 @@ class _Flow:
         """Permission to go on: by the mode alone, by a grant, or by an approval of exactly this plan; and what pays."""
         op, source = self.op, ""
         if op.effect == "pay":
-            offered: Sequence[tuple[Grant, Sequence[Charge]]] = yield from _must(leaf.Grants(self.call))
+            offered: Sequence[tuple[Grant, Sequence[Charge]]] = yield from must(leaf.Grants(self.call))
             cover = (grant.id for grant, charges in offered if not refused(grant, balance(charges), prepared.quote, self.call.now_ms))
             source = next(cover, "")
         if permission(self.session.mode, op.effect, confirm=op.confirm or prepared.confirm, granted=source != "") == "allow":
@@ -213,7 +211,7 @@ class _Flow:
     def _approved(self, prepared: Prepared, entry: Entry) -> Process[tuple[Prepared, Approval]]:
         """The consumed approval of this plan. Raises confirmation_required (naming the plan) or permission_denied (rejected)."""
         call = self.call
-        found: Approval | None = yield from _must(leaf.FindApproval(call.plan_id, entry.request))
+        found: Approval | None = yield from must(leaf.FindApproval(call.plan_id, entry.request))
         if call.plan_id and not found:
             raise problem("not_found", f"there is no plan {call.plan_id!r}", stage="approval", details={"planId": call.plan_id})
         if found and found.plan.arguments != entry.request:
@@ -230,12 +228,12 @@ class _Flow:
         if standing and standing.plan.hash != plan.hash:
             changed = differences(standing.plan, plan)
             if standing.state in ("requested", "approved"):
-                yield from _must(leaf.KeepApproval(turn(standing, "superseded")))
+                yield from must(leaf.KeepApproval(turn(standing, "superseded")))
         if standing is None or changed or standing.state not in usable:
             identity = digest([entry.step_id("plan"), plan.hash])[:32]
             standing = Approval(id=f"plan-{identity}", plan=plan, until=call.now_ms + PLAN_TTL_MS)
             if not call.approved_by:
-                yield from _must(leaf.KeepApproval(standing))
+                yield from must(leaf.KeepApproval(standing))
         if call.approved_by:
             standing = decide(standing, "approved", by=call.approved_by, now_ms=call.now_ms)
         if standing.state == "rejected":
@@ -251,8 +249,8 @@ class _Flow:
         """A plain read: its answer as it is, once it keeps its schema."""
         replies: dict[str, Any] = {}
         for step in self.op.steps:
-            replies[step.name] = yield from _must(leaf.Send(entry.step_id(step.name), step, self.call, dict(replies)))
-        found: Conclusion = yield from _must(leaf.Conclude(entry, replies, read_back=False))
+            replies[step.name] = yield from must(leaf.Send(entry.step_id(step.name), step, self.call, dict(replies)))
+        found: Conclusion = yield from must(leaf.Conclude(entry, replies, read_back=False))
         if self.op.output.problems(found.data):
             raise problem("invalid_response", "the answer does not keep its schema", stage="output", execution_started=True)
         self.session.note(Cleared(self.op.name), *found.facts)
@@ -268,7 +266,7 @@ class _Flow:
                 break
             yield leaf.Wait(wait)
             entry = entry.next_attempt()
-            yield from _must(leaf.Intend(entry))
+            yield from must(leaf.Intend(entry))
         lost = yield leaf.Settle(replace(entry, receipt=receipt, charge=trial.bill(receipt)))
         if isinstance(lost, Problem):
             trial.unmake(step_status(lost, effect=True), lost)
@@ -279,8 +277,8 @@ class _Flow:
             self.session.note(Blocked(target_id, "an earlier write there is unknown"))
         return _answer(self.op, replace(entry, receipt=receipt))
 
-    def _attempt(self, entry: Entry, steps: Sequence[Step]) -> Process[_Trial]:
-        trial = _Trial(self.op, entry)
+    def _attempt(self, entry: Entry, steps: Sequence[Step]) -> Process[Trial]:
+        trial = Trial(self.op, entry)
         for step in steps:
             if not trial.whole:
                 trial.record(StepRecord(step.name, "not_started", step.effect))
@@ -294,99 +292,6 @@ class _Flow:
             cause = trial.failures[0]
             trial.unmake("not_started", replace(cause, message=f"rolled back: {cause.message}", execution_started=False))
         return trial
-
-
-class _Trial(Struct):
-    """One attempt, as it fills."""
-
-    op: Operation
-    entry: Entry
-    steps: list[StepRecord] = field(default_factory=list[StepRecord])
-    failures: list[Problem] = field(default_factory=list[Problem])
-    proofs: list[Verification] = field(default_factory=list[Verification])
-    replies: dict[str, Any] = field(default_factory=dict[str, Any])
-    conclusion: Conclusion = Conclusion()
-
-    @property
-    def whole(self) -> bool:
-        return all(s.status == "success" for s in self.steps)
-
-    def record(self, step: StepRecord, why: Problem | None = None) -> None:
-        self.steps.append(step)
-        if why:
-            self.failures.append(replace(why, stage=step.name, operation=self.op.name))
-
-    def judge(self, step: Step, answer: Any) -> tuple[StepStatus, Problem | None]:
-        """What an answer proves. Only a reply that keeps its schema, and repeats what it must, confirms an effect."""
-        if isinstance(answer, Problem):
-            return step_status(answer, effect=step.effect), answer
-        if isinstance(answer, Ticket):
-            started = {told.get("taskId") for told in (*self.replies.values(), self.conclusion.data) if is_object(told)}
-            if answer.task_id in started:
-                return self._waited(answer)
-        elif not (step.reply and step.reply.problems(answer)):
-            named = answer if is_object(answer) else {}
-            if all(named.get(name) == self.entry.target.get(name) for name in step.echo):
-                return "success", None
-        return "unknown" if step.effect else "failed", Problem("invalid_response", "the reply confirms nothing", execution_started=None)
-
-    def _waited(self, found: Ticket) -> tuple[StepStatus, Problem | None]:
-        if not found.terminal:
-            return "not_started", None
-        self.proofs.append(compared("terminal_state", "succeeded", found.phase))
-        if found.complete:
-            return "success", None
-        return "failed", found.error or Problem("task_failed", f"the task ended {found.state}", execution_started=True)
-
-    def conclude(self) -> Process[None]:
-        """The read-back, and the step `verify` that tells of it."""
-        wanted = self.whole
-        found = yield leaf.Conclude(self.entry, self.replies, wanted)
-        why = found if isinstance(found, Problem) else None
-        if isinstance(found, Conclusion):
-            self.conclusion = replace(found, data={**self.conclusion.data, **found.data})
-            self.proofs += found.proofs
-            if self.op.output.problems(found.data):
-                why = Problem("invalid_response", "the result does not keep its schema", execution_started=True)
-        if not why and proof_of(self.op.verify, self.proofs)[0] != "matched":
-            why = Problem("invalid_response", "what was read back does not prove the write", execution_started=True)
-        if wanted:
-            self.record(StepRecord("verify", "failed" if why else "success"), why)
-        else:
-            self.record(StepRecord("verify", "not_started"))
-
-    def unmake(self, status: StepStatus, why: Problem) -> None:
-        """What was done, or may have been, was not, or cannot be told any more: by a rollback, by a commit that failed."""
-        touched = [s.name for s in self.steps if s.effect and s.status in ("success", "unknown")]
-        unmade: dict[str, StepStatus] = {**dict.fromkeys(touched, status), "verify": "not_started"}
-        self.steps = [replace(s, status=unmade.get(s.name, s.status)) for s in self.steps]
-        kept = [f for f in self.failures if f.stage not in unmade]
-        self.failures = [*(replace(why, stage=name, operation=self.op.name) for name in touched), *kept]
-        self.proofs, self.conclusion = [], Conclusion()
-
-    def receipt(self) -> Receipt:
-        end, op = self.conclusion, self.op
-        return derive(
-            op.contract, op.name, self.steps, self.failures, op.verify, self.proofs, {"operationId": self.entry.operation_id, **end.data},
-            warnings=end.warnings, compensation=end.compensation, target=end.target or self.entry.target,
-        )  # fmt: skip
-
-    def bill(self, receipt: Receipt) -> Charge | None:
-        """What becomes of the reservation. A ticket keeps it until its task ends."""
-        charge = self.entry.charge
-        if charge is None or (self.op.answers == "ticket" and receipt.status == "success"):
-            return charge
-        if receipt.status == "success":
-            cost = self.conclusion.cost_micro
-            return replace(charge, kind="settle", amount_micro=charge.amount_micro if cost is None else cost)
-        return replace(charge, kind="refund" if receipt.status in ("failed", "retryable") else "uncertain")
-
-
-def _must(command: Command) -> Process[Any]:
-    answer = yield command
-    if isinstance(answer, Problem):
-        raise ProblemError(answer)
-    return answer
 
 
 def _answer(op: Operation, entry: Entry) -> Answer:

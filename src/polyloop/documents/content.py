@@ -7,7 +7,7 @@ blocks that really came together are ever written back without a gap between the
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, cast
 
 import msgspec
@@ -91,6 +91,8 @@ def _given_blocks(content: object) -> list[Block]:
         value = msgspec.json.decode(content) if isinstance(content, str) else content
         if unknown := sorted(_names(value) - _FIELDS):
             raise bad_arguments([FieldProblem(f"content.{name}", "unknown_field", "no field of a block") for name in unknown[:10]])
+        if any("\0" in text for text in _strings(value)):
+            raise bad_arguments([FieldProblem("content", "invalid_value", "a text holds no NUL character")])
         return msgspec.convert(value, list[Block])
     except (ValueError, RecursionError) as error:  # msgspec.DecodeError is one
         raise bad_arguments([FieldProblem("content", "invalid_value", str(error)[:200])]) from error
@@ -100,6 +102,14 @@ def _names(value: object) -> set[str]:
     if is_object(value):
         return set(value).union(*(_names(part) for part in value.values()))
     return set[str]().union(*(_names(part) for part in cast("list[object]", value))) if isinstance(value, list) else set()
+
+
+def _strings(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for part in cast("dict[str, object]", value).values() if isinstance(value, dict) else cast("list[object]", value):
+            yield from _strings(part)
 
 
 def shown(blocks: Sequence[Kept], form: str) -> dict[str, Any]:

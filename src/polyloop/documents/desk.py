@@ -26,7 +26,7 @@ from ..journal import operations
 from ..journal.operations import Recorded
 from . import reading
 from . import requests as ask
-from .memo import Memo, memo_of
+from .memo import Memo, memo_of, without_words
 from .plan import Asked, Plan, planned
 
 SAVEPOINT: Final = "doc_steps"
@@ -79,7 +79,9 @@ class Desk:
     # --- doing it
 
     def intend(self, command: leaf.Intend) -> Entry | None:
-        return self._known(self.run(self._intend, Recorded(command.entry, self._plan.memo.text, self.session), command.approval))
+        return self._known(
+            self.run(self._intend, Recorded(command.entry, self._plan.memo.text, self.session, command.entry.target["nodeId"]), command.approval)
+        )
 
     def _intend(self, tx: Tx, recorded: Recorded, approval: Approval | None) -> Recorded | None:
         taken = operations.intend(tx, self.tenant, recorded)
@@ -132,12 +134,18 @@ class Desk:
             self._wait(command.seconds)
 
     def settle(self, command: leaf.Settle) -> None:
-        self.run(operations.settle, self.tenant, command.entry)
+        self.run(_settle, self.tenant, command.entry)
 
     @property
     def asked(self) -> Asked:
         assert self._asked is not None
         return self._asked
+
+
+def _settle(tx: Tx, tenant: str, entry: Entry) -> None:
+    operations.settle(tx, tenant, entry)
+    if entry.operation == "doc.purge" and entry.receipt is not None and entry.receipt.ok:
+        operations.forget(tx, tenant, entry.target["nodeId"], without_words, "it was purged")
 
 
 def _roll_back(tx: Tx) -> None:

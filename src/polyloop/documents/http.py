@@ -36,7 +36,7 @@ class Letter(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     """What travels."""
 
     request: Any
-    step_id: str = ""
+    step_id: ask.StepId = ""
 
 
 async def respond(db: Database, tenant: str, body: bytes) -> tuple[int, bytes]:

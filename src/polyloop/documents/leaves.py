@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from ..contract.leaf import Operation, Step
 from ..contract.paging import LIST, MAX_ITEMS, MAX_PAGES
-from ..contract.schema import EXACT_MAX, Shape, closed, exactly_one
+from ..contract.schema import EXACT_MAX, Shape, closed, exactly_one, only_with
 from ..formats.blocks import BLOCK_TYPES
 from . import limits
 
@@ -14,13 +14,13 @@ CONTRACT: Final = "doc.operation.v1"
 READ: Final = "doc.read.v1"
 CONTENT: Final = "doc.content.v1"
 
-_ID: Final = {"type": "string", "maxLength": 100}
+_ID: Final = {"type": "string", "maxLength": 100, "pattern": r"^[^\x00-\x1f\x7f]+$"}
 #: One line, and more than blanks.
 _TITLE: Final = {"type": "string", "maxLength": limits.TITLE_CHARS, "pattern": r"^[^\x00-\x1f\x7f]*[^\s\x00-\x1f\x7f][^\x00-\x1f\x7f]*$"}
 _FORMAT: Final = {"enum": ["markdown", "blocks", "text"]}
 _CONTENT: Final = {"type": ["string", "array"], "description": "Markdown, plain text, or blocks as fetch gives them (format says which)"}
 _REVISION: Final = {"type": "integer", "minimum": 1, "maximum": EXACT_MAX}
-_BOTH: Final = {"nodeId": _ID, "url": {"type": "string", "maxLength": 500}}
+_BOTH: Final = {"nodeId": _ID, "url": {**_ID, "maxLength": 500}}
 _ANY: Final = {**_BOTH, "title": _TITLE}
 _GUARD: Final = {
     "expectedRevision": {**_REVISION, "description": "the revision the change is based on; refused if the document has moved on"},
@@ -34,11 +34,17 @@ _PAGING: Final = {
     "maxItems": {"type": "integer", "minimum": 1, "maximum": MAX_ITEMS},
 }
 _BLOCK: Final = {"blockId": _ID, "afterBlockId": _ID}
-#: What each command of `update` must be told.
+#: What each command of `update` must be told, and may be (`?`); a field of another command is a mistake, never ignored.
 COMMANDS: Final[dict[str, tuple[str, ...]]] = {
-    "append": ("content",), "overwrite": ("content",), "insert_before": ("blockId", "content"), "insert_after": ("blockId|afterBlockId", "content"),
-    "replace": ("blockId", "content"), "delete": ("blockId",), "copy": ("blockId", "afterBlockId"), "move": ("blockId", "afterBlockId"),
-    "str_replace": ("old", "new"),
+    "append": ("content", "format?"), "overwrite": ("content", "format?", "allowBlockLoss?"), "insert_before": ("blockId", "content", "format?"),
+    "insert_after": ("blockId|afterBlockId", "content", "format?"), "replace": ("blockId", "content", "format?", "allowBlockLoss?"),
+    "delete": ("blockId",), "copy": ("blockId", "afterBlockId"), "move": ("blockId", "afterBlockId"), "str_replace": ("old", "new", "blockId?"),
+}  # fmt: skip
+#: The same for the two modes of `checkpoint_update`, and for the scopes of `fetch`.
+MODES: Final[dict[str, tuple[str, ...]]] = {mode: COMMANDS[mode] for mode in ("append", "overwrite")}
+_ENDS: Final = ("startBlockId?", "endBlockId?")
+SCOPES: Final[dict[str, tuple[str, ...]]] = {
+    "full": _ENDS, "outline": _ENDS, "range": _ENDS, "section": ("startBlockId",), "keyword": ("keyword", *_ENDS), "tags": ("tags", *_ENDS),
 }  # fmt: skip
 #: Commands that take something away: they name the revision they are based on, and a person confirms them.
 TAKES_AWAY: Final = frozenset({"overwrite", "replace", "delete", "move"})
@@ -59,14 +65,20 @@ WRITE: Final = Step("write", effect=True, reply=REPLY, echo=("nodeId",))
 _CHECKPOINT: Final = Step("checkpoint", effect=True, reply=_SAVED, echo=("nodeId",))
 
 
-def _needs(name: str, table: dict[str, tuple[str, ...]]) -> dict[str, Any]:
-    """A schema fragment: which fields must stand for which value of `name`; `a|b` = one of the two."""
-    return {"allOf": [{"if": {"properties": {name: {"const": value}}, "required": [name]}, "then": _then(needed)} for value, needed in table.items()]}
+def _needs(name: str, table: dict[str, tuple[str, ...]], usual: str = "") -> dict[str, Any]:
+    """A schema fragment: which fields must (`a|b` = one of the two) and may (`a?`) stand for which value of `name`; the others of the
+
+    table may not. `usual` = the value meant where none is given.
+    """
+    fields = {part for told in table.values() for field in told for part in field.rstrip("?").split("|")}
+    rules = [{"if": {"properties": {name: {"const": value}}, "required": [name]}, "then": _then(told, fields)} for value, told in table.items()]
+    return {"allOf": [*rules, *([{"if": {"not": {"required": [name]}}, "then": _then(table[usual], fields)}] if usual else [])]}
 
 
-def _then(needed: tuple[str, ...]) -> dict[str, Any]:
-    one = [exactly_one(*field.split("|")) for field in needed if "|" in field]
-    return {"required": [field for field in needed if "|" not in field], **(one[0] if one else {})}
+def _then(told: tuple[str, ...], fields: set[str]) -> dict[str, Any]:
+    one = [exactly_one(*field.split("|")) for field in told if "|" in field]
+    other = sorted(fields - {part for field in told for part in field.rstrip("?").split("|")})
+    return {"required": [f for f in told if "|" not in f and "?" not in f], "properties": dict.fromkeys(other, False), **(one[0] if one else {})}
 
 
 def _op(name: str, fields: dict[str, Any], *required: str, write: bool = True, **more: Any) -> Operation:
@@ -85,22 +97,25 @@ def _op(name: str, fields: dict[str, Any], *required: str, write: bool = True, *
 
 _NEW: Final = {"title": _TITLE, "containerId": _ID}
 _UPDATE: Final = {"content": _CONTENT, "format": _FORMAT, "allowBlockLoss": {"type": "boolean"}}
-_TEXTS: Final = {"old": {"type": "string"}, "new": {"type": "string", "minLength": 0}}
+_PRINTED: Final = {"type": "string", "pattern": r"^[^\x00]*$"}
+_TEXTS: Final = {"old": _PRINTED, "new": {**_PRINTED, "minLength": 0}}
 _SCOPED: Final = {
     "scope": {"enum": ["full", "outline", "range", "section", "keyword", "tags"]}, "format": _FORMAT, "revision": _REVISION,
     "startBlockId": _ID, "endBlockId": _ID, "keyword": {"type": "string", "maxLength": 300, "description": "alternatives are parted by |"},
-    "maxChars": {"type": "integer", "minimum": 1, "description": "at most about so much; nextBlockId tells where the rest begins"},
+    "maxChars": {
+        "type": "integer", "minimum": 1,
+        "description": "at most about so much; the rest begins at nextBlockId (of a section: scope range from there to endBlockId)",
+    },
     "tags": {"type": "array", "items": {"enum": list(BLOCK_TYPES)}, "minItems": 1, "description": "block types"},
 }  # fmt: skip
-_SCOPE_NEEDS: Final = {"section": ("startBlockId",), "keyword": ("keyword",), "tags": ("tags",)}
 _VERSION: Final = _REVISION
 
 OPERATIONS: Final[dict[str, Operation]] = {
     op.name.removeprefix("doc."): op
     for op in (
-        _op("create", {**_NEW, "content": _CONTENT, "format": _FORMAT}, "title"),
+        _op("create", {**_NEW, "content": _CONTENT, "format": _FORMAT}, "title", rules=only_with("format", "content")),
         _op("create_folder", _NEW, "title"),
-        _op("fetch", {**_ANY, **_SCOPED}, write=False, contract=CONTENT, rules=_needs("scope", _SCOPE_NEEDS)),
+        _op("fetch", {**_ANY, **_SCOPED}, write=False, contract=CONTENT, rules=_needs("scope", SCOPES, "full")),
         _op("list", {"containerId": _ID, **_PAGING}, write=False, contract=LIST, output=_LISTED),
         _op("inspect", _ANY, write=False),
         _op("resolve", _ANY, write=False),
@@ -110,7 +125,7 @@ OPERATIONS: Final[dict[str, Operation]] = {
         ),
         _op(
             "checkpoint_update", {**_ANY, **_GUARD, "mode": {"enum": ["append", "overwrite"]}, **_UPDATE}, "content", "mode",
-            steps=(_CHECKPOINT, WRITE),
+            rules=_needs("mode", MODES), steps=(_CHECKPOINT, WRITE),
         ),
         _op("version_save", {**_ANY, "label": _TITLE, **_GUARD}, steps=(Step("write", effect=True, reply=_SAVED, echo=("nodeId",)),)),
         _op("version_list", {**_ANY, **_PAGING}, write=False, contract=LIST, output=_LISTED),
@@ -120,12 +135,12 @@ OPERATIONS: Final[dict[str, Operation]] = {
         _op("move", {**_ANY, **_GUARD, "containerId": _ID}, "containerId", confirm=True),
         _op("rename", {**_BOTH, **_GUARD, "title": _TITLE}, "title"),
         _op("delete", {**_ANY, **_GUARD}, confirm=True),
-        _op("restore", {**_BOTH, **_GUARD}),
+        _op("restore", {**_BOTH, **_GUARD, "containerId": {**_ID, "description": "where to, if not where it stood"}}),
         _op("purge", {**_BOTH, **_GUARD}, confirm=True),
     )
 }  # fmt: skip
 
-_AFTERWARDS: Final = closed({"type": "object", "required": ["operationId"], "properties": {"operationId": _ID}})
+_AFTERWARDS: Final = closed({"type": "object", "required": ["operationId"], "properties": {"operationId": {**_ID, "maxLength": 200}}})
 #: What is asked about an operation afterwards. These are carried out by the runtime itself.
 AFTERWARDS: Final[dict[str, Shape]] = dict.fromkeys(("reconcile", "compensate", "operation_get"), _AFTERWARDS)
 

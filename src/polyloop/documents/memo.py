@@ -34,5 +34,12 @@ class Memo(Struct, frozen=True, kw_only=True):
         return msgspec.json.encode(self).decode()
 
 
+def without_words(text: str) -> str:
+    """The memo of an operation on what was purged: no titles, no labels, nothing to take back."""
+    memo = memo_of(text)
+    facts = {step: {name: fact for name, fact in held.items() if name not in ("title", "label")} for step, held in memo.facts.items()}
+    return msgspec.structs.replace(memo, facts=facts, undo=None).text
+
+
 def memo_of(text: str) -> Memo:
     return msgspec.json.decode(text, type=Memo)

@@ -356,8 +356,10 @@ def _put(asked: Asked) -> Plan:
     node_id, old = node["target"]["nodeId"], {"title": node["title"], "containerId": node["target"]["container"]["id"]}
     given: dict[str, Any] = {
         "move": {"container": asked.args.get("containerId")}, "rename": {"title": asked.args.get("title")},
-        "delete": {"state": "trashed"}, "restore": {"state": "live"},
+        "delete": {"state": "trashed"}, "restore": {"state": "live", "container": asked.args.get("containerId", old["containerId"])},
     }[asked.name]  # fmt: skip
+    if "container" in given:
+        _folder(asked, given["container"])
     back, field = {
         "move": ("move", "containerId"), "rename": ("rename", "title"), "delete": ("restore", ""), "restore": ("delete", "")
     }[asked.name]  # fmt: skip
@@ -365,7 +367,7 @@ def _put(asked: Asked) -> Plan:
     warnings = _no_change(given.items() <= now.items())
     undo = Undo(f"doc.{back}", {"nodeId": node_id, **({field: old[field]} if field else {})})
     prepared = _on(node)
-    if asked.name == "move":
+    if "container" in given:
         prepared = replace(prepared, resolved={"container": store.target_of(asked.tenant, node_id, "", given["container"])["container"]})
     request = ask.Put(node=node_id, expected=asked.args.get("expectedRevision"), **given)
     return Plan(prepared=prepared, requests={"write": request}, memo=Memo(facts={"write": given}, undo=undo, warnings=warnings), node=node)

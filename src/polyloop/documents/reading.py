@@ -62,6 +62,8 @@ def _fetch(asked: Asked, plan: Plan) -> dict[str, Any]:
     part = c.SCOPES[args.get("scope", "full")](c.kept(found["blocks"]), args)
     fits = c.fitting(part, args["maxChars"]) if "maxChars" in args else len(part)
     rest = {"nextBlockId": part[fits].id} if fits < len(part) else {}
+    if rest and args.get("scope") == "section":  # where it begins it is no section; its end says how far to go on
+        rest["endBlockId"] = part[-1].id
     return {**c.shown(part[:fits], args.get("format", "markdown")), "revision": found["revision"], "title": plan.node["title"], **rest}
 
 

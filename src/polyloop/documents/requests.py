@@ -14,12 +14,19 @@ from msgspec import Meta, Struct
 
 from . import limits
 
-Id = Annotated[str, Meta(min_length=1, max_length=100)]
-Title = Annotated[str, Meta(min_length=1, max_length=limits.TITLE_CHARS)]
+#: No store of any kind keeps a NUL in a text.
+NO_NUL = r"^[^\x00]*\Z"
+Id = Annotated[str, Meta(min_length=1, max_length=100, pattern=NO_NUL)]
+Title = Annotated[str, Meta(min_length=1, max_length=limits.TITLE_CHARS, pattern=NO_NUL)]
+Label = Annotated[str, Meta(max_length=limits.TITLE_CHARS, pattern=NO_NUL)]
 Bodies = Annotated[tuple[str, ...], Meta(max_length=limits.BLOCKS)]
 Revision = Annotated[int, Meta(ge=0, le=2**53)]
 #: The container of what stands in no folder.
 ROOT = "root"
+
+
+#: Operation, attempt and step (`Entry.step_id`); "" = none.
+StepId = Annotated[str, Meta(max_length=400, pattern=NO_NUL)]
 
 
 class Ask(Struct, frozen=True, kw_only=True, tag_field="verb", tag=str.lower, forbid_unknown_fields=True):
@@ -44,13 +51,13 @@ class Edit(Ask, frozen=True, kw_only=True):
 
     node: Id
     expected: Revision | None = None
-    was: dict[str, str] = {}
-    remove: tuple[str, ...] | None = ()
-    change: dict[str, str] = {}
+    was: dict[Id, str] = {}
+    remove: tuple[Id, ...] | None = ()
+    change: dict[Id, str] = {}
     blocks: Bodies = ()
-    ids: tuple[str, ...] = ()
+    ids: tuple[Id, ...] = ()
     side: Literal["end", "before", "after"] = "end"
-    anchor: str = ""
+    anchor: Annotated[str, Meta(max_length=100, pattern=NO_NUL)] = ""
 
 
 class Revert(Ask, frozen=True, kw_only=True):
@@ -93,7 +100,7 @@ class Save(Ask, frozen=True, kw_only=True):
 
     node: Id
     expected: Revision | None = None
-    label: str = ""
+    label: Label = ""
 
 
 class Describe(Ask, frozen=True, kw_only=True):
@@ -113,8 +120,8 @@ class Content(Ask, frozen=True, kw_only=True):
 class Nodes(Ask, frozen=True, kw_only=True):
     """One page of the live nodes at a snapshot ("" = now), in the order of their making. None = any container, any title."""
 
-    container: str | None = None
-    title: str | None = None
+    container: Id | None = None
+    title: Label | None = None
     cursor: str = ""
     limit: Annotated[int, Meta(ge=1, le=limits.PAGE_MAX)] = limits.PAGE
     snapshot: str = ""
@@ -140,7 +147,7 @@ class Facts(Ask, frozen=True, kw_only=True):
 class Find(Ask, frozen=True, kw_only=True):
     """What became of a step: `{"reply": ...}`, or null: it never was, and from now on never will be."""
 
-    step_id: Id
+    step_id: StepId
 
 
 Write = Create | Edit | Revert | Copy | Put | Purge | Save

@@ -168,6 +168,6 @@ class DocRuntime(Book):
     async def _signing(self) -> bytes:
         if not self._secret:
             with typed("doc.open"):
-                found = await self.db.read(lambda tx: tx.row("select secret from op_secret where tenant = ?", self.tenant))
-                self._secret = found[0].encode() if found else await self.db.write(operations.secret, self.tenant, salt())
+                found = await self.db.read(lambda tx: tx.row("select secret from op_secret where tenant = ?", operations.EVERYBODY))
+                self._secret = found[0].encode() if found else await self.db.write(operations.secret, salt())
         return self._secret

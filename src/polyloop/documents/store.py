@@ -20,6 +20,7 @@ from ..contract.problem import problem
 from ..contract.snapshot import digest
 from ..db import Schema, Tx
 from ..journal.operations import SCHEMA as JOURNAL
+from .limits import IDS_SHOWN
 from .requests import ROOT
 
 #: Until when a row stands that still stands.
@@ -223,8 +224,8 @@ def changed_at(tx: Tx, tenant: str, node_id: str, revision: int) -> tuple[list[R
     return [Row(*r) for r in added], [Row(*r) for r in ended]
 
 
-def changed_since(tx: Tx, tenant: str, node_id: str, revision: int) -> dict[str, list[str]]:
-    """Which blocks were added, updated or removed after a revision: ids, sorted."""
+def changed_since(tx: Tx, tenant: str, node_id: str, revision: int) -> dict[str, Any]:
+    """Which blocks were added, updated or removed after a revision: ids, sorted, at most IDS_SHOWN of each; `omitted` counts the others."""
     rows = tx.rows(
         "select id, min(since_rev), max(until_rev) from doc_block where tenant = ? and node = ? and until_rev > ?"
         " and (since_rev > ? or until_rev < ?) group by id",
@@ -235,7 +236,8 @@ def changed_since(tx: Tx, tenant: str, node_id: str, revision: int) -> dict[str,
         was, now = since <= revision, until == OPEN
         if was or now:
             out["updated" if was and now else "removed" if was else "added"].append(block_id)
-    return {name: sorted(ids) for name, ids in out.items()}
+    omitted = {name: len(ids) - IDS_SHOWN for name, ids in out.items() if len(ids) > IDS_SHOWN}
+    return {**{name: sorted(ids)[:IDS_SHOWN] for name, ids in out.items()}, **({"omitted": omitted} if omitted else {})}
 
 
 def end_rows(tx: Tx, tenant: str, node_id: str, rows: Iterable[Row], revision: int) -> None:

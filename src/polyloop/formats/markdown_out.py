@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _MARKER: Final = re.compile(r"(?:[-+*]|\d{1,9}[.)])[ \t]+")
 _LINE_END: Final = re.compile(r"\r\n|\r|\n")
-_FENCE: Final = re.compile(r"[> \t]*(?:(?:[-+*]|\d{1,9}[.)])[ \t]+)*[> \t]*(`{3,}|~{3,}|\$\$)")
+_FENCE: Final = re.compile(r"[> \t]*(?:(?:[-+*]|\d{1,9}[.)])[ \t]+)*[> \t]*(`{3,}|~{3,})")
 #: Stands for "no block of the source" where the order of the last one written is kept.
 _NOTHING: Final = -9
 _RULES: Final = {"left": ":--", "center": ":-:", "right": "--:", "": "---"}
@@ -92,7 +92,7 @@ def _leans(blocks: tuple[Block, ...], at: int, *, moved: bool) -> bool:
     lines = _LINE_END.split((block.source or "").rstrip())
     if moved and block.depth == 0 and (lines[0][:1] in (" ", "\t") or (at == 0 and block.type == "divider")):
         return True
-    opening = _FENCE.match(lines[0]) if block.type in ("code", "formula") else None
+    opening = _FENCE.match(lines[0]) if block.type == "code" else None  # a formula is none before its own end stands
     if opening is None:
         return False
     closed = len(lines) > 1 and re.match(rf"[> \t]*{re.escape(opening[1])}[`~$]*\s*\Z", lines[-1]) is not None

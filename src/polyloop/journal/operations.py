@@ -6,7 +6,7 @@ list of approvals, and a key stands for one operation whatever its subject. Seed
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 import msgspec
@@ -14,6 +14,8 @@ from msgspec import Struct
 
 from ..contract.approval import Approval
 from ..contract.ledger import Entry
+from ..contract.problem import as_wire
+from ..contract.receipt import Compensation
 from ..contract.session import Fact
 from ..db import Schema, Tx
 
@@ -28,15 +30,21 @@ create index op_approval_request on op_approval (tenant, request, no);
 create table op_fact (tenant text not null, session text not null, no bigint not null, fact text not null, primary key (tenant, session, no));
 create table op_secret (tenant text not null primary key, secret text not null);
 """
-SCHEMA: Final = Schema("journal", (_TABLES,))
+#: Operations by what they were about, so that erasing a thing reaches what was kept of it.
+_BY_TARGET: Final = """
+alter table op_entry add column target text not null default '';
+create index op_entry_target on op_entry (tenant, target);
+"""
+SCHEMA: Final = Schema("journal", (_TABLES, _BY_TARGET))
 
 
 class Recorded(Struct, frozen=True):
-    """One operation as it stands. `memo` = JSON of what its subject must know of it afterwards."""
+    """One operation as it stands. `memo` = JSON of what its subject must know of it afterwards; `target` = the id of what it was about."""
 
     entry: Entry
     memo: str
     session: str
+    target: str = ""
 
 
 def _recorded(row: tuple[Any, ...] | None) -> Recorded | None:
@@ -67,15 +75,28 @@ def intend(tx: Tx, tenant: str, recorded: Recorded) -> Recorded | None:
     if taken is not None and taken.entry.operation_id != entry.operation_id:
         return taken
     tx.run(
-        "insert into op_entry (tenant, id, key, session, memo, entry) values (?, ?, ?, ?, ?, ?)"
-        " on conflict (tenant, id) do update set memo = excluded.memo, entry = excluded.entry",
-        tenant, entry.operation_id, entry.key or None, recorded.session, recorded.memo, _text(entry),
+        "insert into op_entry (tenant, id, key, session, memo, entry, target) values (?, ?, ?, ?, ?, ?, ?)"
+        " on conflict (tenant, id) do update set memo = excluded.memo, entry = excluded.entry, target = excluded.target",
+        tenant, entry.operation_id, entry.key or None, recorded.session, recorded.memo, _text(entry), recorded.target,
     )  # fmt: skip
     return None
 
 
 def settle(tx: Tx, tenant: str, entry: Entry) -> None:
     tx.run("update op_entry set entry = ? where tenant = ? and id = ?", _text(entry), tenant, entry.operation_id)
+
+
+def forget(tx: Tx, tenant: str, target: str, memo_without: Callable[[str], str], reason: str) -> None:
+    """A thing was erased: no earlier operation on it can be taken back any more, and what would bring its words back is not kept.
+
+    `memo_without` makes of a memo one without them.
+    """
+    for op_id, memo, text in tx.rows("select id, memo, entry from op_entry where tenant = ? and target = ?", tenant, target):
+        entry = msgspec.json.decode(text)
+        if entry.get("receipt"):
+            entry["receipt"]["compensation"] = as_wire(Compensation(reason=reason))
+        kept = msgspec.json.encode(entry).decode()
+        tx.run("update op_entry set memo = ?, entry = ? where tenant = ? and id = ?", memo_without(memo), kept, tenant, op_id)
 
 
 def find_approval(tx: Tx, tenant: str, plan_id: str, request: str = "") -> Approval | None:
@@ -114,10 +135,17 @@ def add_facts(tx: Tx, tenant: str, session: str, fresh: Iterable[Fact]) -> None:
         )  # fmt: skip
 
 
-def secret(tx: Tx, tenant: str, fresh: str) -> bytes:
-    """What a tenant's continuations are signed with; `fresh` is kept if there is none yet."""
-    tx.run("insert into op_secret (tenant, secret) values (?, ?) on conflict (tenant) do nothing", tenant, fresh)
-    row = tx.row("select secret from op_secret where tenant = ?", tenant)
+#: The row of the store's own secret: no tenant has an empty name.
+EVERYBODY: Final = ""
+
+
+def secret(tx: Tx, fresh: str) -> bytes:
+    """What the continuations of this store are signed with; `fresh` is kept if there is none yet.
+
+    One secret for all tenants, so that a continuation of another is told as foreign and not as forged: it says itself whose it is.
+    """
+    tx.run("insert into op_secret (tenant, secret) values (?, ?) on conflict (tenant) do nothing", EVERYBODY, fresh)
+    row = tx.row("select secret from op_secret where tenant = ?", EVERYBODY)
     assert row is not None
     return row[0].encode()
 

@@ -9,7 +9,7 @@ sees is whole JSON that says it is not complete, with a continuation to the firs
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from msgspec import Struct
@@ -171,6 +171,6 @@ def _spec(name: str) -> ToolSpec:
     )  # fmt: skip
 
 
-async def citable(documents: DocRuntime, run: str) -> Citable:
-    """What a run may cite, from the documents' own record of it."""
-    return Citable(items(run, await documents.entries(run), await documents.readings(run, LIST_MARK)))
+async def citable(documents: DocRuntime, run: str, more: Iterable[Item] = ()) -> Citable:
+    """What a run may cite, from the documents' own record of it; `more` = what else there is."""
+    return Citable([*items(run, await documents.entries(run), await documents.readings(run, LIST_MARK)), *more])

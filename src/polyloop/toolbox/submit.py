@@ -7,12 +7,12 @@ support it, is answered with an error, and the run goes on (S0.24, S0.32).
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
 from msgspec import Struct
 
-from ..contract.evidence import Evidence
+from ..contract.evidence import Evidence, cited
 from ..contract.problem import as_wire
 from ..kernel.objects import Json, ToolSpec
 from ..kernel.records import Part
@@ -50,11 +50,14 @@ class Submit(Struct, frozen=True):
     settle: Callable[..., Any] | None = None
     #: It has no effect outside the log.
     idempotent: bool = True
-    #: The evidence of a run, by tenant and run id.
-    evidence: Callable[[str, str], Awaitable[Evidence]] | None = None
+    #: The evidence of a run, by tenant, run id and what the submission cites.
+    evidence: Callable[[str, str, Sequence[str]], Awaitable[Evidence]] | None = None
 
     async def run(self, action: Action) -> Outcome:
-        if self.evidence is not None and (against := (await self.evidence(action.scope, action.run_id)).check(action.run_id, action.args)):
+        if self.evidence is None:
+            return Outcome("ok", (Part(text="Submitted."),))
+        known = await self.evidence(action.scope, action.run_id, cited(action.args))
+        if against := known.check(action.run_id, action.args):
             told = {"error": {"kind": "validation", "message": "the submission cannot stand", "details": {"refusals": [as_wire(r) for r in against]}}}
             return Outcome("error", (Part(text=json.dumps(told, ensure_ascii=False)),), code="unsupported")
         return Outcome("ok", (Part(text="Submitted."),))
