@@ -1,0 +1,90 @@
+"""Storyboards and tables as Markdown for people and as CSV for spreadsheets, where no cell can become a formula."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Sequence
+from typing import Any, Final
+
+from ...formats.blocks import Block, Cell, Document, Run, Table
+from ...formats.markdown_out import write_markdown
+from ...words.catalog import Lang, say
+from .. import storyboard, table
+from ..model import Node, Row
+from .board import plain
+
+#: What a spreadsheet takes for the beginning of a formula, in any width and behind any blank.
+_FORMULA: Final = re.compile(r"^[\s\ufeff]*[=+\-@\uff1d\uff0b\uff0d\uff20]|^[\t\r\n]")
+_BINDINGS: Final = "assetBindings"
+
+
+def storyboard_markdown(node: Node, rows: Sequence[Row], lang: Lang) -> str:
+    """A section for each shot, with the fields that are told."""
+    blocks = [_heading(node.title or node.id, 1)]
+    for number, row in enumerate(rows, 1):
+        blocks.append(_heading(f"{say('shot.number', lang, number=number)} · {row.body['durationSeconds']:g} s", 2))
+        blocks += [_field(f"shot.{name}", str(row.body[name]), lang) for name in storyboard.TEXTS if row.body.get(name)]
+        if row.body.get(_BINDINGS):
+            blocks.append(_field(f"shot.{_BINDINGS}", _bindings(row.body), lang))
+    return _markdown(blocks)
+
+
+def table_markdown(node: Node, rows: Sequence[Row], lang: Lang) -> str:
+    """The settings, then one line a row."""
+    own = table.settings(node)
+    settings = [_field(f"table.{name}", str(own[name]), lang) for name in ("operation", "concurrency", "globalPrompt") if own[name]]
+    grid = Table(tuple(tuple(Cell((Run(_line(text)),)) for text in line) for line in plan(rows, lang)), header_rows=1)
+    return _markdown([_heading(node.title or node.id, 1), *settings, Block("table", table=grid)])
+
+
+def plan(rows: Sequence[Row], lang: Lang) -> list[list[str]]:
+    """The rows of a batch table under their heads."""
+    head = [say(f"table.{name}", lang) for name in ("row", "enabled", "references", "prompt", "output")]
+    lines = [
+        [str(n), "✓" if row.body["enabled"] else "", ", ".join(row.body["inputNodeIds"]), row.body["prompt"], row.body.get("outputNodeId", "")]
+        for n, row in enumerate(rows, 1)
+    ]
+    return [head, *lines]
+
+
+def storyboard_csv(node: Node, rows: Sequence[Row]) -> bytes:
+    """One line a shot under the names of the fields, quoted throughout; UTF-8 with the mark spreadsheets look for."""
+    names = ("durationSeconds", *storyboard.TEXTS)
+    lines = [["shotNumber", *names, _BINDINGS, "rowId"]]
+    lines += [
+        [str(number), *(_cell(row.body.get(name, "")) for name in names), _cell(_bindings(row.body)), _cell(row.id)]
+        for number, row in enumerate(rows, 1)
+    ]
+    out = io.StringIO(newline="")
+    csv.writer(out, quoting=csv.QUOTE_ALL, lineterminator="\r\n").writerows(lines)
+    return b"\xef\xbb\xbf" + out.getvalue().encode("utf-8", "replace")
+
+
+def _cell(value: Any) -> str:
+    """A number, or a text that stays a text: a quote mark stands before what would be a formula."""
+    if isinstance(value, int | float):
+        return f"{value:g}"
+    text = plain(str(value))
+    return f"'{text}" if _FORMULA.match(text) else text
+
+
+def _bindings(body: dict[str, Any]) -> str:
+    return "; ".join(f"{b['role']}: {b['nodeId']}" for b in body.get(_BINDINGS, ()))
+
+
+def _heading(text: str, level: int) -> Block:
+    return Block("heading", (Run(_line(text)),), level=level)
+
+
+def _field(code: str, text: str, lang: Lang) -> Block:
+    return Block("bulleted", (Run(say(code, lang), bold=True), Run(f": {plain(text).strip()}")))
+
+
+def _line(text: str) -> str:
+    return " ".join(plain(text).split())
+
+
+def _markdown(blocks: Sequence[Block]) -> str:
+    return write_markdown(Document(tuple(blocks))).decode()

@@ -1,0 +1,255 @@
+"""A canvas as files: whole, the same every time, and safe whatever stands on it."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+import zipfile
+from html.parser import HTMLParser
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from polyloop.canvas.exports.board import Board, body_text, facts, plain
+from polyloop.canvas.exports.bundle import MANIFEST, WHOLE, bundle
+from polyloop.canvas.exports.jsoncanvas import json_canvas
+from polyloop.canvas.exports.page import page
+from polyloop.canvas.exports.picture import SIDE_PX, png, svg
+from polyloop.canvas.exports.scene import MARGIN, TEXT_SIZE, Line, broken, scene, width_of
+from polyloop.canvas.exports.sheets import storyboard_csv, storyboard_markdown, table_markdown
+from polyloop.canvas.model import Node, Row
+from polyloop.canvas.storyboard import TEXTS
+from polyloop.formats.markdown_in import read_markdown
+from tests.canvas.boards import ATTACKS, hostile, node, sample
+
+BOARDS = {"sample": sample, "hostile": hostile, "empty": lambda: Board(canvas_id="cv_0", title="", snapshot_hash="canvas:1", nodes=[], edges=[])}
+
+
+@pytest.mark.parametrize("board", BOARDS)
+@pytest.mark.parametrize("form", sorted(WHOLE.keys() - {"png"}))
+def test_the_same_board_gives_the_same_bytes(board: str, form: str) -> None:
+    once = WHOLE[form](BOARDS[board](), "zh")
+    assert once == WHOLE[form](BOARDS[board](), "zh")
+    assert form == "zip" or once.decode()
+
+
+# --- JSON Canvas -----------------------------------------------------------------------------------------------------
+
+#: JSON Canvas 1.0: what a node of each type must and may have beside its box.
+FORMAT = {
+    "text": ({"text"}, set()),
+    "file": ({"file"}, {"subpath"}),
+    "link": ({"url"}, set()),
+    "group": (set(), {"label", "background", "backgroundStyle"}),
+}
+BOX = {"id", "type", "x", "y", "width", "height"}
+EDGE = {"id", "fromNode", "fromSide", "fromEnd", "toNode", "toSide", "toEnd", "color", "label"}
+
+
+@pytest.mark.parametrize("board", BOARDS)
+def test_json_canvas_keeps_the_format(board: str) -> None:
+    own = BOARDS[board]()
+    told = json.loads(json_canvas(own, "en"))
+    assert told.keys() == {"nodes", "edges"}
+    for one in told["nodes"]:
+        must, may = FORMAT[one["type"]]
+        assert BOX | must <= one.keys() <= BOX | must | may | {"color"}
+        assert all(type(one[name]) is int for name in ("x", "y", "width", "height"))
+    ids = {one["id"] for one in told["nodes"]}
+    assert len(told["nodes"]) == len(own.nodes)
+    assert all(edge.keys() <= EDGE and {edge["fromNode"], edge["toNode"]} <= ids for edge in told["edges"])
+    types = [one["type"] for one in told["nodes"]]
+    assert types == sorted(types, key=lambda t: t != "group")  # groups lie at the back
+
+
+def test_json_canvas_carries_what_nodes_say() -> None:
+    told = {one["id"]: one for one in json.loads(json_canvas(sample(), "en"))["nodes"]}
+    assert told["frame"] == {"id": "frame", "type": "group", "x": 480, "y": -80, "width": 800, "height": 520, "label": "References"}
+    assert "三十秒短片" in told["brief"]["text"]
+    assert "The watch ticks backwards" in told["shots"]["text"]
+    picture = next(one for one in json.loads(json_canvas(hostile(), "en"))["nodes"] if one["type"] == "file")
+    assert picture["file"] == f"assets/{hashlib.sha256(b'not really a picture').hexdigest()}.png"
+
+
+# --- pages and pictures ----------------------------------------------------------------------------------------------
+
+TAGS = {
+    "html", "head", "meta", "title", "style", "body", "h1", "h2", "h3", "small", "figure", "section", "p", "table", "thead", "tbody", "tr", "th",
+    "td", "ul", "li", "code", "svg", "defs", "marker", "path", "rect", "text",
+}  # fmt: skip
+ATTRIBUTES = {
+    "lang", "charset", "http-equiv", "content", "name", "xmlns", "viewbox", "width", "height", "font-family", "role", "aria-label", "id", "refx",
+    "refy", "markerwidth", "markerheight", "orient", "d", "fill", "x", "y", "rx", "stroke", "stroke-width", "marker-end", "font-size",
+    "font-weight", "xml:space",
+}  # fmt: skip
+
+
+class Seen(HTMLParser):
+    """Every tag and attribute a browser would see, and all text."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.attributes: dict[str, set[str]] = {}
+        self.text: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        for name, value in attrs:
+            self.attributes.setdefault(name, set()).add(value or "")
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+
+@pytest.mark.parametrize("board", BOARDS)
+def test_a_page_runs_nothing_loads_nothing_and_says_everything(board: str) -> None:
+    own, seen = BOARDS[board](), Seen()
+    seen.feed(page(own, "zh").decode())
+    assert seen.tags <= TAGS
+    assert seen.attributes.keys() <= ATTRIBUTES
+    assert "default-src 'none'; style-src 'unsafe-inline'" in seen.attributes["content"]
+    assert seen.attributes.get("marker-end", set()) <= {"url(#head)"}
+    text = "".join(seen.text)
+    texts = [body_text(n) for n in own.nodes] + [str(v) for rows in own.rows.values() for r in rows for v in r.body.values() if isinstance(v, str)]
+    assert [t for t in texts if plain(t) not in text] == []
+    assert own.snapshot_hash in text
+
+
+@pytest.mark.parametrize("board", BOARDS)
+def test_a_picture_is_well_formed_and_shows_every_node(board: str) -> None:
+    own = BOARDS[board]()
+    root = ET.fromstring(svg(own))  # our own output
+    names = {one.tag.rpartition("}")[2] for one in root.iter()}
+    assert names <= {"svg", "defs", "marker", "path", "rect", "text"}
+    assert {a.rpartition("}")[2].lower() for one in root.iter() for a in one.attrib} <= ATTRIBUTES | {"space"}
+    boxes = {
+        (float(r.get("x", 0)), float(r.get("y", 0)), float(r.get("width", 0)), float(r.get("height", 0)))
+        for r in root.iter()
+        if r.tag.endswith("rect")
+    }
+    assert {(n.x, n.y, n.width, n.height) for n in own.nodes} <= boxes
+    assert len([p for p in root.iter() if p.get("marker-end")]) == len(own.edges)
+
+
+@given(st.text(max_size=300), st.integers(20, 600), st.integers(0, 12))
+def test_lines_fit_and_nothing_is_lost_where_there_is_room(text: str, width: int, room: int) -> None:
+    lines = broken(text, width, TEXT_SIZE, room)
+    assert len(lines) <= room
+    assert all(width_of(line, TEXT_SIZE) <= width or len(line) <= 2 for line in lines)
+    wide = broken(text, width, TEXT_SIZE, 1_000)
+    assert "".join("".join(wide).split()) == "".join(plain(text).split())
+    assert [w for w in wide if not w] == []
+
+
+def test_words_are_kept_whole_and_ideographs_broken_anywhere() -> None:
+    assert broken("one two three", 70, 16, 9) == ["one two", "three"]
+    assert broken("门铃响雨里没有人", 50, 16, 9) == ["门铃响", "雨里没", "有人"]
+    assert broken("abcdefghijklmnop", 50, 16, 2)[-1].endswith("…")
+
+
+@pytest.mark.needs("media")
+def test_the_picture_in_points_shows_the_same() -> None:
+    from PIL import Image
+
+    own = sample()
+    image = Image.open(io.BytesIO(png(own))).convert("RGB")
+    view = scene(own)
+    assert image.size == (view.width, view.height)
+    for one in own.nodes:  # ink in every node: more than its own two colours
+        box = (one.x - view.x, one.y - view.y, one.x - view.x + one.width, one.y - view.y + one.height)
+        assert len(image.crop(box).getcolors(1 << 24) or []) > 10, one.id
+    glyphs = [png(Board(canvas_id="c", title="", snapshot_hash="", nodes=[node("n", "text", 0, 0, 200, 100, title=c)], edges=[])) for c in "修表"]
+    assert glyphs[0] != glyphs[1]  # no empty boxes in place of ideographs
+
+
+@pytest.mark.needs("media")
+def test_a_large_canvas_is_drawn_smaller() -> None:
+    from PIL import Image
+
+    far = [node("a", "text", -900_000, 0, 340, 240, title="a"), node("b", "text", 900_000, 0, 340, 240, title="b")]
+    image = Image.open(io.BytesIO(png(Board(canvas_id="c", title="", snapshot_hash="", nodes=far, edges=[]))))
+    assert max(image.size) == SIDE_PX
+
+
+def test_an_arc_joins_the_sides_of_its_nodes_and_a_frame_lies_behind() -> None:
+    own = sample()
+    view = scene(own)
+    assert (view.x, view.y) == (-MARGIN, -80 - MARGIN)
+    titles = [mark.text for mark in view.marks if isinstance(mark, Line) and mark.bold]
+    assert titles[0] == "References"
+    assert set(titles) == {n.title for n in own.nodes}
+
+
+# --- storyboard as Markdown and CSV ----------------------------------------------------------------------------------
+
+
+def shots(*texts: str) -> tuple[Node, list[Row]]:
+    rows = [Row(node="s", id=f"row_{n}", place=n, body={"durationSeconds": n + 0.5, **dict.fromkeys(TEXTS, text)}) for n, text in enumerate(texts)]
+    return node("s", "script", 0, 0, 10, 10, title="t"), rows
+
+
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=40) | st.sampled_from(ATTACKS), max_size=6))
+def test_no_cell_of_a_sheet_is_a_formula_and_every_text_is_there(texts: list[str]) -> None:
+    lines = list(csv.reader(io.StringIO(storyboard_csv(*shots(*texts)).decode("utf-8-sig"), newline="")))
+    assert lines[0][:3] == ["shotNumber", "durationSeconds", "plotDescription"]
+    assert [line[0] for line in lines[1:]] == [str(n) for n in range(1, len(texts) + 1)]
+    for text, line in zip(texts, lines[1:], strict=True):
+        for cell in line[2:18]:
+            assert cell.removeprefix("'") == plain(text).removeprefix("'")
+            assert not cell.lstrip().startswith(("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20"))
+            assert not cell.startswith(("\t", "\r", "\n"))
+
+
+def test_numbers_stay_numbers() -> None:
+    line = list(csv.reader(io.StringIO(storyboard_csv(*shots("x")).decode("utf-8-sig"))))[1]
+    assert line[:2] == ["1", "0.5"]
+
+
+@pytest.mark.parametrize("lang", ["zh", "en"])
+def test_markdown_reads_back_as_what_was_said(lang: Any) -> None:
+    own, rows = shots(*ATTACKS, "第一行\n第二行")
+    found = read_markdown("x.md", storyboard_markdown(own, rows, lang).encode())
+    assert [b.level for b in found.blocks if b.type == "heading"] == [1, *[2] * len(rows)]
+    items = [b.text for b in found.blocks if b.type == "bulleted"]
+    assert len(items) == len(TEXTS) * len(rows)
+    wanted = [" ".join(plain(text).split()) for text in (*ATTACKS, "第一行\n第二行") for _ in TEXTS]
+    assert [" ".join(item.partition(": ")[2].split()) for item in items] == wanted
+
+
+def test_a_table_reads_back_as_a_table() -> None:
+    own = hostile()
+    plan = next(n for n in own.nodes if n.type == "batch-table")
+    found = read_markdown("x.md", table_markdown(plan, own.rows[plan.id], "en").encode())
+    grid = next(b.table for b in found.blocks if b.table)
+    assert [len(row) for row in grid.rows] == [5] * (len(ATTACKS) + 1)
+    assert [row[3].text for row in grid.rows[1:]] == [" ".join(plain(a).split()) for a in ATTACKS]
+
+
+# --- bundle ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("board", BOARDS)
+def test_the_manifest_names_every_file_by_its_digest(board: str) -> None:
+    own = BOARDS[board]()
+    with zipfile.ZipFile(io.BytesIO(bundle(own, "zh"))) as archive:
+        assert archive.testzip() is None
+        manifest = json.loads(archive.read(MANIFEST))
+        listed = {one["path"]: one for one in manifest["files"]}
+        assert {*listed, MANIFEST} == set(archive.namelist())
+        for path, one in listed.items():
+            data = archive.read(path)
+            assert (one["sha256"], one["bytes"]) == (hashlib.sha256(data).hexdigest(), len(data))
+        assert (manifest["canvasId"], manifest["snapshotHash"]) == (own.canvas_id, own.snapshot_hash)
+        names = archive.namelist()
+        assert all(name.isascii() and not name.startswith("/") and ".." not in name for name in names)
+        assert len(names) == len(set(names))
+        sheets = {one["nodeId"] for one in manifest["files"] if one["path"].startswith("storyboards/")}
+        assert sheets == {n.id for n in own.nodes if n.type == "script"}
+        assert json.loads(archive.read("canvas.json")) == json.loads(json.dumps(facts(own), ensure_ascii=False).encode("utf-8", "replace"))
+        assert {i.date_time for i in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
