@@ -92,6 +92,22 @@ def test_replies_are_read_as_they_are(body, reply):
     assert decoded(Answer(200, {}, json.dumps(body).encode()), "m") == reply
 
 
+@pytest.mark.parametrize(
+    ("usage", "told"),
+    [
+        ({"input_tokens": 5, "cache_creation_input_tokens": None, "output_tokens": 2}, Usage(5, 2)),
+        ({"input_tokens": 5, "cache_read_input_tokens": -5, "output_tokens": 2}, Usage(None, 2)),
+        ({"input_tokens": True, "output_tokens": 10**30}, None),
+        ({"cache_read_input_tokens": 7}, None),
+        ([], None),
+    ],
+    ids=str,
+)
+def test_a_report_of_tokens_that_is_none_is_unknown(usage, told):
+    body = {"content": [{"type": "text", "text": "x"}], "usage": usage}
+    assert decoded(Answer(200, {}, json.dumps(body).encode()), "m").usage == told
+
+
 @pytest.mark.parametrize("body", [{}, {"content": "x"}, {"content": [{"type": "tool_use", "name": "look"}]}])
 def test_what_is_no_reply_is_told(body):
     with pytest.raises(SourceError) as no:

@@ -224,6 +224,29 @@ def test_those_who_wait_share_a_failure_too_and_nothing_is_kept(tmp_path):
     assert flown(tmp_path, [Fault("status", 400), said("now")], work) == (["bad_request", "now"], 2)
 
 
+def test_one_who_waits_waits_no_longer_than_its_own_deadline(tmp_path):
+    async def work(through: Any, server: Any) -> list[Any]:
+        asker = asyncio.ensure_future(chat(through, cache_namespace="ns", timeout=60))
+        await until(lambda: bool(server.seen))
+        with pytest.raises(ModelCallFailed) as late:
+            await chat(through, cache_namespace="ns", timeout=0.05)
+        asker.cancel()
+        return [late.value.code, late.value.sent, asker.done()]
+
+    assert flown(tmp_path, [Fault("silent")], work) == (["timeout", False, False], 1)
+
+
+def test_an_asker_whose_deadline_passes_hands_over_to_one_with_time_left(tmp_path):
+    async def work(through: Any, server: Any) -> list[str]:
+        hasty, patient = (asyncio.ensure_future(chat(through, cache_namespace="ns", timeout=t)) for t in (2, 60))
+        await until(lambda: bool(server.seen))
+        with pytest.raises(ModelCallFailed) as late:
+            await hasty
+        return [late.value.code, (await patient).text]
+
+    assert flown(tmp_path, [Fault("silent"), said("mine")], work) == (["timeout", "mine"], 2)
+
+
 # --- what makes two askings one --------------------------------------------------------------------------------------
 
 words = st.text(max_size=4)

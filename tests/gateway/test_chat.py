@@ -248,10 +248,37 @@ def test_waiting_for_a_seat_is_not_sending():
     assert (refused.code, refused.sent) == ("timeout", False)
 
 
+def test_a_source_without_a_free_seat_has_not_failed_and_another_is_asked():
+    class Stuck(Played):
+        async def ask(self, request: Any, wire: Any) -> Reply:
+            await leave.wait()
+            return Reply("at last")
+
+    settings = Settings(sources={"one": SourceSettings(concurrency=1)}, retry=Retry(attempts=1, attempt_s=0.05), breaker=Breaking(failures=1))
+    two = Played("two", Reply("from two"))
+    through, _, _ = made(Stuck("one"), two, settings=settings)
+
+    async def both() -> list[str]:
+        async with asyncio.timeout(10), through.office.seats("one"):
+            second = (await chat(through)).text
+        leave.set()
+        return [second, (await chat(through)).text]
+
+    leave = asyncio.Event()
+    assert asyncio.run(both()) == ["from two", "at last"]
+
+
 SETTINGS = {
     "no toml": ("=", "gateway.toml"),
     "unknown field": ("[retry]\ntries = 3", "tries"),
     "no amount": ('[caps]\ntenant = "lots"', "not an amount"),
+    "a price of nothing": ('[sources."m"]\nprice = {}', "names an amount"),
+    "an amount no store can add up": ('[sources."m"]\nprice = {call = "1e30"}', "not an amount"),
+    "an amount that would take for ever": ('[caps]\nsession = "1e999999999"', "not an amount"),
+    "no attempt": ("[retry]\nattempts = 0", "attempts"),
+    "no time": ("[retry]\nattempt_s = nan", "attempt_s"),
+    "for ever": ("[breaker]\nopen_s = inf", "open_s"),
+    "no seat": ('[sources."m"]\nconcurrency = 0', "concurrency"),
     "a float": ('[sources."m"]\nprice = {input = 0.1}', "input"),
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import Any
 
 import pytest
@@ -106,6 +107,59 @@ def test_a_failed_call_is_held_unless_it_is_known_to_cost_nothing(tmp_path, faul
     with FakeOpenAI([fault]) as server:
         _, used = spent(server, tmp_path, work, settings(server, Price(call=1)))
     assert sum(u.held_micro for u in used) == held
+
+
+def tried(server: FakeOpenAI, **caps: Any) -> Settings:
+    name = f"openai:m@{server.url}"
+    return Settings(sources={name: SourceSettings(price=Price(call=4))}, retry=Retry(attempts=3, first_wait_s=0), caps=Caps(**caps))
+
+
+def test_every_attempt_that_may_have_cost_is_held_beside_the_one_that_answered(tmp_path):
+    async def work(through: Any) -> int:
+        return (await chat(through, call_id="c1")).attempts
+
+    with FakeOpenAI([Fault("drop"), Fault("status", 503), said("x")]) as server:
+        attempts, [used] = spent(server, tmp_path, work, tried(server, tenant=8))
+    assert (attempts, used.calls, used.held_micro, used.spent_micro) == (3, 2, 4 * M, 4 * M)
+
+
+def test_attempts_that_may_have_cost_stop_at_the_cap(tmp_path):
+    async def work(through: Any) -> list[str]:
+        return await codes([chat(through, call_id="c1")])
+
+    with FakeOpenAI([Fault("wrong_type")]) as server:
+        got, [used] = spent(server, tmp_path, work, tried(server, tenant=10))
+        assert (got, len(server.seen)) == (["spend_limit True"], 2)
+    assert (used.calls, used.held_micro, used.spent_micro) == (2, 8 * M, 0)
+
+
+def test_a_ledger_that_fails_between_attempts_ends_the_call(tmp_path):
+    async def work(through: Any) -> list[str]:
+        def break_it(tx: Any) -> None:
+            tx.run("drop table gateway_charge")
+
+        call = asyncio.ensure_future(codes([chat(through, call_id="c1")]))
+        await until(lambda: bool(server.seen))
+        await through.office.shelf()[0].write(break_it)
+        gate.set()
+        return await call
+
+    def answer(body: dict[str, Any]) -> Any:
+        gate.wait(10)
+        return Fault("wrong_type")
+
+    gate = threading.Event()
+    with FakeOpenAI([answer]) as server:
+
+        async def run() -> list[str]:
+            at = office(tmp_path, "local", tried(server))
+            try:
+                return await work(gateway(f"openai:m@{server.url}", at))
+            finally:
+                await at.aclose()
+
+        assert asyncio.run(run()) == ["store_failed True"]
+        assert len(server.seen) == 1
 
 
 def test_a_cancelled_call_stays_held_and_asked_again_it_is_charged_once(tmp_path):

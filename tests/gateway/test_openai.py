@@ -13,7 +13,7 @@ import pytest
 from polyloop.contract.problem import ProblemError
 from polyloop.gateway import wire
 from polyloop.gateway.faults import SourceError
-from polyloop.gateway.openai import base_url, decoded, encoded
+from polyloop.gateway.openai import base_url, decoded, encoded, retry_after
 from polyloop.gateway.settings import Retry, Settings, SourceSettings
 from polyloop.kernel.native_tools import NativeTools
 from polyloop.kernel.objects import Agent, ToolSpec
@@ -258,6 +258,28 @@ def test_a_body_that_is_hostile_is_no_answer(body):
     with pytest.raises(SourceError) as no:
         decoded(wire.Answer(200, {}, body), "m")
     assert no.value.fault.code == "invalid_response"
+
+
+ODD = ({"prompt_tokens": -1}, {"prompt_tokens": True}, {"prompt_tokens": "7"}, {"prompt_tokens": 1.5}, {"prompt_tokens": 10**30}, {}, [], None)
+
+
+@pytest.mark.parametrize("usage", ODD, ids=str)
+def test_a_report_of_tokens_that_is_none_is_unknown(usage):
+    body = wrapped({"content": "x"}, "stop", usage=usage)
+    assert decoded(wire.Answer(200, {}, json.dumps(body).encode()), "m").usage is None
+
+
+NOW, SOON, PAST, FAR = (f"Wed, 21 Oct {when} GMT" for when in ("2026 07:28:00", "2026 07:28:30", "2020 07:28:30", "2099 07:28:30"))
+WAITS = {
+    "seconds": ("3", 3), "half": ("0.5", 0.5), "by the server's own clock": (SOON, 30), "a date gone by": (PAST, 0), "far away": (FAR, 600),
+    "for ever": ("inf", 600), "no number": ("nan", 0), "backwards": ("-5", 0), "no date": ("soon", 0), "a date without a zone": (SOON[:-4], 0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("said_", "seconds"), WAITS.values(), ids=WAITS)
+def test_how_long_a_server_asks_to_wait(said_, seconds):
+    assert retry_after({"retry-after": said_, "date": NOW}) == seconds
+    assert retry_after({"retry-after": SOON}) == 0
 
 
 @pytest.mark.parametrize("call", [None, {"id": "c"}, {"id": "c", "function": {}}, {"id": "c", "function": {"name": 3}}])

@@ -16,6 +16,8 @@ from msgspec import Struct
 from .problem import problem
 
 MICRO: Final = 1_000_000
+#: The largest single amount: sums of many such still fit the 64 bits of a store.
+MOST_CREDITS: Final = 1_000_000_000
 ChargeKind = Literal["reserve", "uncertain", "settle", "refund"]
 #: What may follow what within one order; an order not yet seen is "".
 MOVES: Final[dict[str, frozenset[str]]] = {
@@ -69,15 +71,15 @@ class Balance(Struct, frozen=True):
 
 
 def micro(amount: int | str) -> int:
-    """Exact micro-units of an amount in credits. Raises ValueError for more than six decimals and for what is no amount."""
+    """Exact micro-units of an amount in credits. Raises ValueError for more than six decimals, over MOST_CREDITS, and for what is no amount."""
     try:
         scaled = Decimal(amount) * MICRO
-        whole = int(scaled)
+        fits = 0 <= scaled <= MOST_CREDITS * MICRO
     except (ArithmeticError, ValueError) as error:
         raise ValueError(f"not an amount: {amount}") from error
-    if scaled != whole or whole < 0:
+    if not fits or scaled != int(scaled):
         raise ValueError(f"not an amount: {amount}")
-    return whole
+    return int(scaled)
 
 
 def latest(charges: Iterable[Charge]) -> dict[str, Charge]:

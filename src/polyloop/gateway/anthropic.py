@@ -13,11 +13,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, cast
 
 from polyloop.contract.problem import is_object
-from polyloop.kernel.records import Part, ToolCall, canonical
+from polyloop.kernel.records import Part, ToolCall, Usage, canonical
 from polyloop.kernel.seams import Message, ModelRequest, Reply
 
 from .faults import Fault, invalid, refused
-from .openai import arguments, base_url, opened, unusable, usage_of
+from .openai import arguments, base_url, opened, tokens, unusable, usage_of
 from .settings import SourceSettings
 from .wire import Answer, Wire, classify
 
@@ -26,7 +26,7 @@ VERSION: Final = "2023-06-01"
 OWN: Final = frozenset({"model", "messages", "tools", "stream", "system"})
 _NAME: Final = re.compile(r"(?P<model>.+?)(@(?P<url>https?://.+))?", re.DOTALL)
 _DATA: Final = re.compile(r"data:(image/[\w.+-]+);base64,(.*)", re.DOTALL)
-_COUNTED: Final = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+_CACHED: Final = ("cache_creation_input_tokens", "cache_read_input_tokens")
 
 
 class Anthropic:
@@ -116,13 +116,19 @@ def decoded(answer: Answer, name: str) -> Reply:
         raise invalid("the answer has no content")
     blocks = [b for b in cast("list[Any]", content) if is_object(b)]
     finish = body.get("stop_reason")
-    usage = body.get("usage")
-    if is_object(usage):
-        usage = {**usage, "said": sum(n for k in _COUNTED if isinstance(n := usage.get(k), int))} if "input_tokens" in usage else usage
     return Reply(
         _texts(blocks, "text"), _texts(blocks, "thinking"), tuple(_call(b) for b in blocks if b.get("type") == "tool_use"), (),
-        finish if isinstance(finish, str) else "unknown", usage_of(usage, "said", "output_tokens"), served_by=name,
+        finish if isinstance(finish, str) else "unknown", _usage(body.get("usage")), served_by=name,
     )  # fmt: skip
+
+
+def _usage(value: object) -> Usage | None:
+    """What a provider read from and wrote to its own cache was said as well; one part that is no number makes the sum unknown."""
+    if not is_object(value):
+        return None
+    parts = [tokens(n) for n in (value.get("input_tokens"), *(value.get(k) or 0 for k in _CACHED))]
+    said = None if None in parts else sum(n or 0 for n in parts)
+    return usage_of({"said": said, "made": value.get("output_tokens")}, "said", "made")
 
 
 def _texts(blocks: Sequence[dict[str, Any]], kind: str) -> str:

@@ -28,14 +28,17 @@ from polyloop.kernel.seams import Message, ModelCallFailed, ModelRequest, Reply
 from .bindings import PREFIX, is_blank
 from .cache import Asked, Cache, asked
 from .faults import Fault
-from .ledger import Ledger, Order
+from .ledger import Bill, Ledger, Order
 from .office import Office, Source
 from .settings import output_limit
 
 _log: Final = logging.getLogger("polyloop.gateway")
-#: Refusals that concern who asks (the session's cap), not what is asked: those who wait ask for themselves.
+#: Refusals that concern who asks (a cap), not what is asked: those who wait ask for themselves.
 REFUSALS: Final = frozenset({"spend_limit", "price_unknown"})
 CACHE_MODES: Final = ("off", "use", "refresh")
+NO_ANSWER: Final = Fault("timeout", sent=True, next="again", message="no answer in time")
+#: Not the source's failure: its breaker does not count it.
+NO_SEAT: Final = Fault("timeout", sent=False, next="elsewhere", message="as many calls as it may have were under way all the time")
 
 
 class _Served(Struct, frozen=True):
@@ -44,7 +47,7 @@ class _Served(Struct, frozen=True):
 
 
 class _Failed(Exception):
-    """No source answered. `charged` = one of them may have done the work."""
+    """No source answered."""
 
     def __init__(self, tried: Sequence[tuple[str, Fault]]) -> None:
         faults = [fault for _, fault in tried]
@@ -55,7 +58,7 @@ class _Failed(Exception):
             counted[line] = counted.get(line, 0) + 1
         message = "; ".join(line if n == 1 else f"{line} x{n}" for line, n in counted.items())
         super().__init__(message)
-        self.attempts, self.charged = len(tried), any(f.sent and f.charged for f in faults)
+        self.attempts = len(tried)
         self.failure = ModelCallFailed(told.code, sent=any(f.sent for f in faults), message=message)
 
 
@@ -92,15 +95,16 @@ class Gateway:
         _check(cache, cache_namespace=cache_namespace, tenant_id=tenant_id, session_id=session_id, parent_call_id=parent_call_id)
         request = ModelRequest(call_id, messages, params, {}, reply_no, tools)
         tenant = tenant_id or self.office.tenant
+        deadline = self.office.clock.monotonic() + (self.office.settings.retry.deadline_s if timeout is None else timeout)
 
         async def ask() -> Reply:
-            return await self._paid(request, tenant, session_id or "", timeout)
+            return await self._paid(request, tenant, session_id or "", deadline)
 
         kept = self._cache(cache, cache_namespace)
         if kept is None or cache_namespace is None:
             return await ask()
         key = asked(self.office.tenant, tenant_id, cache_namespace, model, messages, params, tools)
-        return await (self._anew(kept, key, ask) if cache == "refresh" else self._once(kept, key, ask))
+        return await (self._anew(kept, key, ask) if cache == "refresh" else self._once(kept, key, ask, deadline))
 
     # --- the same asking once -----------------------------------------------------------------------------------
 
@@ -115,11 +119,16 @@ class Gateway:
         await cache.put(key, reply, self.office.clock.now_ms())
         return reply
 
-    async def _once(self, cache: Cache, key: Asked, ask: Callable[[], Awaitable[Reply]]) -> Reply:
-        """From the cache, or with those who are asking now, or as the one who asks. A cancelled asker hands over to a waiter."""
-        flights = self.office.flights
+    async def _once(self, cache: Cache, key: Asked, ask: Callable[[], Awaitable[Reply]], deadline: float) -> Reply:
+        """From the cache, or with those who are asking now, or as the one who asks.
+
+        An asker that is cancelled, or whose own deadline passes, hands over to a waiter; a waiter waits no longer than its own.
+        """
+        flights, clock = self.office.flights, self.office.clock
         while (flight := flights.get(key.digest)) is not None:
-            await asyncio.wait({flight})
+            await asyncio.wait({flight}, timeout=max(0.0, deadline - clock.monotonic()))
+            if not flight.done():
+                raise ModelCallFailed("timeout", sent=False, message="the same is being asked already, and there was no answer by the deadline")
             error = None if flight.cancelled() else flight.exception()
             if flight.cancelled() or (isinstance(error, ModelCallFailed) and error.code in REFUSALS):
                 continue
@@ -134,8 +143,11 @@ class Gateway:
         try:
             reply = await self._anew(cache, key, ask)
         except Exception as error:
-            flight.set_exception(error)
-            flight.exception()  # looked at: nobody need wait for it
+            if isinstance(error, ModelCallFailed) and error.code == "timeout" and clock.monotonic() >= deadline:
+                flight.cancel()
+            else:
+                flight.set_exception(error)
+                flight.exception()  # looked at: nobody need wait for it
             raise
         except BaseException:
             flight.cancel()
@@ -148,26 +160,17 @@ class Gateway:
 
     # --- money ---------------------------------------------------------------------------------------------------
 
-    async def _paid(self, request: ModelRequest, tenant: str, session: str, limit_s: float | None) -> Reply:
-        ledger = self._ledger()
-        if ledger is None:
-            try:
-                return (await self._served(request, limit_s)).reply
-            except _Failed as failed:
-                raise failed.failure from failed
-        order = self._order(request, tenant, session)
+    async def _paid(self, request: ModelRequest, tenant: str, session: str, deadline: float) -> Reply:
+        bill = Bill(self._ledger(), self._order(request, tenant, session), self.office.clock)
+        await bill.reserve()
         try:
-            await ledger.reserve(order, self.office.clock.now_ms())
-        except DbError as error:
-            raise ModelCallFailed("store_failed", sent=False, message=str(error)) from error
-        try:
-            served = await self._served(request, limit_s)
+            served = await self._served(request, deadline, bill)
         except _Failed as failed:
-            await _noted(ledger.give_up(order, failed.attempts, charged=failed.charged))
+            await _noted(bill.give_up(failed.attempts))
             raise failed.failure from failed
         name, usage = served.source.name, served.reply.usage
         price = self.office.settings.of(name).price
-        await _noted(ledger.settle(order, name, price.cost(usage) if price else None, usage, served.reply.attempts))
+        await _noted(bill.settle(name, price.cost(usage) if price else None, usage, served.reply.attempts))
         return served.reply
 
     def _ledger(self) -> Ledger | None:
@@ -187,28 +190,27 @@ class Gateway:
         settings = self.office.settings
         own = [settings.of(s.name) for s in self.sources if s.metered]
         most = None
-        if all(o.price for o in own):
+        if own and all(o.price for o in own):
             size = len(canonical([list(request.messages), [t.schema for t in request.tools or ()]]))
             most = max(o.price.micro(size, output_limit(request.params, o)) for o in own if o.price)
         return Order(tenant, session, request.call_id or uuid7(), self.sources[0].name, most, settings.caps.of(tenant, session))
 
     # --- sources in their order ------------------------------------------------------------------------------------
 
-    async def _served(self, request: ModelRequest, limit_s: float | None) -> _Served:
-        deadline = self.office.clock.monotonic() + (self.office.settings.retry.deadline_s if limit_s is None else limit_s)
+    async def _served(self, request: ModelRequest, deadline: float, bill: Bill) -> _Served:
         tried: list[tuple[str, Fault]] = []
         for source in self.sources:
-            reply = await self._from(source, request, deadline, tried)
+            reply = await self._from(source, request, deadline, bill, tried)
             if reply is not None:
                 return _Served(source, replace(reply, served_by=reply.served_by or source.name, attempts=len(tried) + 1))
             if tried[-1][1].next == "no":
                 break
         raise _Failed(tried)
 
-    async def _from(self, source: Source, request: ModelRequest, deadline: float, tried: list[tuple[str, Fault]]) -> Reply | None:
+    async def _from(self, source: Source, request: ModelRequest, deadline: float, bill: Bill, tried: list[tuple[str, Fault]]) -> Reply | None:
         """The reply of one source, or None with its faults in `tried`."""
         retry, breaker, clock = self.office.settings.retry, self.office.breaker(source.name), self.office.clock
-        for attempt in range(max(1, retry.attempts)):
+        for attempt in range(retry.attempts):
             if not breaker.admits(clock.monotonic()):
                 tried.append((source.name, Fault("breaker_open", sent=False, next="elsewhere")))
                 return None
@@ -217,13 +219,18 @@ class Gateway:
                 breaker.cut()
                 tried.append((source.name, Fault("timeout", sent=False, next="elsewhere", message="the deadline has passed")))
                 return None
+            if (unpaid := await bill.another(len(tried))) is not None:
+                breaker.cut()
+                tried.append((source.name, unpaid))
+                return None
             result = await self._attempt(source, request, min(left_s, retry.attempt_s))
             if isinstance(result, Reply):
                 breaker.succeeded()
                 return result
             tried.append((source.name, result))
+            bill.uncertain = result.sent and result.charged
             if result.next != "again":
-                breaker.succeeded()
+                breaker.succeeded() if result.sent else breaker.cut()
                 return None
             breaker.failed(clock.monotonic())
             wait = max(result.wait_s, min(retry.longest_wait_s, retry.first_wait_s * 2**attempt) * (0.5 + self.office.jitter() / 2))
@@ -242,7 +249,7 @@ class Gateway:
                 return await source.ask(request, self.office.wire)
         except TimeoutError as error:
             if limit.expired():
-                return Fault("timeout", sent=seated, next="again", message="no answer in time")
+                return NO_ANSWER if seated else NO_SEAT
             return self._judged(source, error)
         except Exception as error:
             return self._judged(source, error)

@@ -10,14 +10,15 @@ Seed: R98; caps are refused before sending, so no kernel budget is used.
 
 from __future__ import annotations
 
-from typing import Final
-
 from msgspec import Struct
+from msgspec.structs import replace
 
 from polyloop.contract.spend import MOVES
-from polyloop.db import Database, Tx
+from polyloop.db import Database, DbError, Tx
 from polyloop.kernel.records import Usage
-from polyloop.kernel.seams import ModelCallFailed
+from polyloop.kernel.seams import Clock, ModelCallFailed
+
+from .faults import Fault
 
 
 class Order(Struct, frozen=True):
@@ -44,9 +45,6 @@ class Used(Struct, frozen=True):
     unknown: int
 
 
-_FINAL: Final = frozenset(kind for kind, moves in MOVES.items() if not moves)
-
-
 class Ledger:
     """The charges of a store."""
 
@@ -67,6 +65,51 @@ class Ledger:
     async def give_up(self, order: Order, attempts: int, *, charged: bool) -> None:
         """The call failed; `charged` = the source may have done the work all the same."""
         await self._db.write(_move, order, "uncertain" if charged else "refund", order.source, None, None, attempts)
+
+
+class Bill:
+    """The money of one call: its charge, and a further one for every attempt after one that may have done the work.
+
+    `ledger` None = nothing is counted. `uncertain` = the last attempt may have cost.
+    """
+
+    def __init__(self, ledger: Ledger | None, order: Order, clock: Clock) -> None:
+        self._ledger, self._order, self._clock = ledger, order, clock
+        self._call_id, self._charges, self.uncertain = order.call_id, 1, False
+
+    async def reserve(self) -> None:
+        """Raises ModelCallFailed, nothing sent: as `Ledger.reserve`, and `store_failed`."""
+        if self._ledger is None:
+            return
+        try:
+            await self._ledger.reserve(self._order, self._clock.now_ms())
+        except DbError as error:
+            raise ModelCallFailed("store_failed", sent=False, message=str(error)) from error
+
+    async def another(self, attempts: int) -> Fault | None:
+        """Before each attempt: why it may not be made, None = it may. What the last one may have cost stays held beside it."""
+        if not self.uncertain or self._ledger is None:
+            return None
+        try:
+            await self.give_up(attempts)
+            self._charges, self.uncertain = self._charges + 1, False
+            self._order = replace(self._order, call_id=f"{self._call_id}/{self._charges}")
+            await self.reserve()
+        except DbError as error:
+            return Fault("store_failed", sent=False, next="no", message=str(error))
+        except ModelCallFailed as refused:
+            return Fault(refused.code, sent=False, next="no", message=refused.message)
+        return None
+
+    async def settle(self, source: str, amount_micro: int | None, usage: Usage | None, attempts: int) -> None:
+        """Raises DbError."""
+        if self._ledger is not None:
+            await self._ledger.settle(self._order, source, amount_micro, usage, attempts)
+
+    async def give_up(self, attempts: int) -> None:
+        """Raises DbError."""
+        if self._ledger is not None:
+            await self._ledger.give_up(self._order, attempts, charged=self.uncertain)
 
 
 def _reserve(tx: Tx, order: Order, at: int) -> tuple[str, str] | None:
@@ -91,7 +134,7 @@ def _reserve(tx: Tx, order: Order, at: int) -> tuple[str, str] | None:
 
 def _move(tx: Tx, order: Order, kind: str, source: str, amount: int | None, usage: Usage | None, attempts: int) -> None:
     row = tx.row("select kind, amount_micro from gateway_charge where tenant = ? and call_id = ?", order.tenant, order.call_id)
-    if row is None or row[0] in _FINAL or kind not in MOVES[row[0]]:
+    if row is None or kind not in MOVES[row[0]]:
         return
     before: int | None = row[1]
     after = {"settle": amount, "refund": 0, "uncertain": before}[kind]

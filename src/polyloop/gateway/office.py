@@ -100,7 +100,7 @@ class Office:
 
     def seats(self, name: str) -> asyncio.Semaphore:
         if name not in self._seats:
-            self._seats[name] = asyncio.Semaphore(max(1, self.settings.of(name).concurrency))
+            self._seats[name] = asyncio.Semaphore(self.settings.of(name).concurrency)
         return self._seats[name]
 
     def shelf(self) -> tuple[Database, Cache, Ledger] | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from email.utils import parsedate_to_datetime
 from typing import Any, Final, NoReturn, cast
 from urllib.parse import urlsplit
 
@@ -18,7 +19,7 @@ from polyloop.kernel.records import Part, ToolCall, Usage, canonical
 from polyloop.kernel.seams import Message, ModelRequest, Reply
 
 from .faults import Fault, SourceError, invalid, of_status, refused
-from .settings import SourceSettings
+from .settings import MOST_TOKENS, SourceSettings
 from .wire import Answer, Wire, classify
 
 _NAME: Final = re.compile(r"(?P<model>.+?)@(?P<url>https?://.+)", re.DOTALL)
@@ -169,12 +170,20 @@ def _error(answer: Answer, value: object) -> Exception:
 
 
 def retry_after(headers: Mapping[str, str]) -> float:
-    """Seconds the server asks to wait; 0 = it does not say, or says it as a date."""
+    """Seconds the server asks to wait, in seconds or as a date by its own clock; 0 = it does not say."""
+    said = headers.get("retry-after", "0")
     try:
-        seconds = float(headers.get("retry-after", "0"))
+        seconds = float(said)
     except ValueError:
-        return 0.0
+        seconds = _seconds_until(said, headers.get("date", ""))
     return min(seconds, RETRY_AFTER_CAP_S) if seconds > 0 else 0.0
+
+
+def _seconds_until(date: str, now: str) -> float:
+    try:
+        return (parsedate_to_datetime(date) - parsedate_to_datetime(now)).total_seconds()
+    except (ValueError, TypeError):  # no date, or one with and one without a zone
+        return 0.0
 
 
 def joined(content: object) -> str:
@@ -217,5 +226,10 @@ def arguments(value: object) -> str:
 def usage_of(value: object, said: str, made: str) -> Usage | None:
     if not is_object(value):
         return None
-    counts = [n if isinstance(n := value.get(k), int) and not isinstance(n, bool) and n >= 0 else None for k in (said, made)]
+    counts = [tokens(value.get(k)) for k in (said, made)]
     return None if counts == [None, None] else Usage(*counts)
+
+
+def tokens(value: object) -> int | None:
+    """A number of tokens; None = it is none."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST_TOKENS else None

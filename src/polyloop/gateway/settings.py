@@ -5,10 +5,10 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping
 from decimal import ROUND_CEILING, Decimal
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
 from polyloop.contract.problem import problem
 from polyloop.contract.spend import micro
@@ -16,30 +16,41 @@ from polyloop.kernel.records import Usage
 
 #: Tokens a reply is taken to have at most where the request sets no limit: only for what is reserved before the call.
 OUTPUT_TOKENS: Final = 4096
+#: More tokens than any call has: a number above is no report and no limit.
+MOST_TOKENS: Final = 1_000_000_000
+Count = Annotated[int, Meta(ge=1, le=1_000_000)]
+#: At most a day. Not finite is not a time.
+Seconds = Annotated[float, Meta(ge=0, le=86_400)]
 #: Names providers use for a limit of the reply's tokens.
 LIMITS: Final = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 
 
 class Price(Struct, frozen=True, forbid_unknown_fields=True):
-    """Credits: `input` and `output` per million tokens, `call` per call. Whole numbers or decimal text, at most six decimals."""
+    """Credits: `input` and `output` per million tokens, `call` per call. Whole numbers or decimal text, at most six decimals.
 
-    input: int | str = 0
-    output: int | str = 0
-    call: int | str = 0
+    What is left out costs nothing; one of them is there, so that free is always said.
+    """
+
+    input: int | str | None = None
+    output: int | str | None = None
+    call: int | str | None = None
 
     def __post_init__(self) -> None:
-        for amount in (self.input, self.output, self.call):
+        given = [amount for amount in (self.input, self.output, self.call) if amount is not None]
+        if not given:
+            raise ValueError("a price names an amount; what is free says call = 0")
+        for amount in given:
             micro(amount)
 
     def micro(self, said: int, made: int) -> int:
         """Micro-credits for so many tokens, rounded up. A price per million is as many micro-credits per token."""
-        exact = Decimal(self.input) * said + Decimal(self.output) * made
-        return micro(self.call) + int(exact.to_integral_value(ROUND_CEILING))
+        exact = Decimal(self.input or 0) * said + Decimal(self.output or 0) * made
+        return micro(self.call or 0) + int(exact.to_integral_value(ROUND_CEILING))
 
     def cost(self, usage: Usage | None) -> int | None:
         """Micro-credits of a call by what was reported; None = it depends on what was not."""
-        if not Decimal(self.input) and not Decimal(self.output):
-            return micro(self.call)
+        if not Decimal(self.input or 0) and not Decimal(self.output or 0):
+            return micro(self.call or 0)
         if usage is None or usage.input is None or usage.output is None:
             return None
         return self.micro(usage.input, usage.output)
@@ -50,9 +61,9 @@ class SourceSettings(Struct, frozen=True, forbid_unknown_fields=True):
 
     tools: bool = True
     vision: bool = False
-    concurrency: int = 64
+    concurrency: Count = 64
     price: Price | None = None
-    output_tokens: int = OUTPUT_TOKENS
+    output_tokens: Count = OUTPUT_TOKENS
     key_env: str = ""
     then: tuple[str, ...] = ()
 
@@ -60,18 +71,18 @@ class SourceSettings(Struct, frozen=True, forbid_unknown_fields=True):
 class Retry(Struct, frozen=True, forbid_unknown_fields=True):
     """`attempts` per source; a wait doubles from `first_wait_s`; the whole call ends by `deadline_s`, one attempt by `attempt_s`."""
 
-    attempts: int = 3
-    first_wait_s: float = 0.5
-    longest_wait_s: float = 20.0
-    attempt_s: float = 300.0
-    deadline_s: float = 600.0
+    attempts: Count = 3
+    first_wait_s: Seconds = 0.5
+    longest_wait_s: Seconds = 20.0
+    attempt_s: Seconds = 300.0
+    deadline_s: Seconds = 600.0
 
 
 class Breaking(Struct, frozen=True, forbid_unknown_fields=True):
     """A source that failed so many times in a row is left alone for `open_s`, then one call tries it."""
 
-    failures: int = 5
-    open_s: float = 30.0
+    failures: Count = 5
+    open_s: Seconds = 30.0
 
 
 class Caps(Struct, frozen=True, forbid_unknown_fields=True):
@@ -118,5 +129,5 @@ def parse(name: str, data: bytes) -> Settings:
 
 def output_limit(params: Mapping[str, object], settings: SourceSettings) -> int:
     """Tokens to reserve for the reply."""
-    said = [v for k in LIMITS if isinstance(v := params.get(k), int) and not isinstance(v, bool) and v > 0]
+    said = [v for k in LIMITS if isinstance(v := params.get(k), int) and not isinstance(v, bool) and 0 < v <= MOST_TOKENS]
     return max(said, default=settings.output_tokens)
