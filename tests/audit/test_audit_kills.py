@@ -26,7 +26,7 @@ SLOW = 30.0
 
 
 def started(folder: Path, path: str, pause_s: float) -> subprocess.Popen[bytes]:
-    place = [str(folder / "out"), str(folder / "runs.db"), "acme", "zh"]
+    place = [str(folder / "out"), str(folder / "runs.db"), "acme", "zh", "rules:audit"]
     return subprocess.Popen([sys.executable, "-m", "polyloop.cli.slow_audit", path, str(pause_s), str(SAMPLE), *place], cwd=folder)
 
 

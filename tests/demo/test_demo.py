@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+import os
 from pathlib import Path
 
 import pytest
 
+from tests.outside import Done, command
+
 CLEAN = Path(__file__).parents[1] / "audit" / "clean"
 
 
-def demo(folder: Path, *words: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "polyloop.cli.main", "demo", *map(str, words)]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+def demo(folder: Path, *words: object) -> Done:
+    return command(folder, "demo", *words)
 
 
 def test_the_sample_then_a_document_of_ones_own(tmp_path: Path) -> None:
     facts = []
     for words in ((), (CLEAN / "policy.md",)):
         done = demo(tmp_path, *words, "--json")
-        assert (done.returncode, done.stderr) == (0, "")
-        told = json.loads(done.stdout)
+        assert (done.code, done.err) == (0, "")
+        told = json.loads(done.out)
         assert (told["schema"], told["workerStatus"], told["tailAfterKill"], told["entries"]) == ("polyloop.demo.v1", -9, "action_intent", 1)
         assert [replay["policy"] for replay in told["replays"]] == ["probe"]
         assert told["result"]["reason"] == "completed"
@@ -35,15 +35,26 @@ def test_the_sample_then_a_document_of_ones_own(tmp_path: Path) -> None:
     assert (len(first["report"]["points"][0]["findings"]), len(second["report"]["points"][0]["findings"])) == (9, 0)
 
 
-@pytest.mark.parametrize(("lang", "says"), [("zh", "一个文件，1 张回执"), ("en", "one file, 1 receipt")])
-def test_the_account_is_short_and_in_either_language(tmp_path: Path, lang: str, says: str) -> None:
-    done = demo(tmp_path, "--lang", lang)
-    assert (done.returncode, says in done.stdout) == (0, True)
-    assert len(done.stdout.splitlines()) < 30
+def test_the_account_is_short_and_in_the_language_of_its_reader(tmp_path: Path) -> None:
+    done = demo(tmp_path)
+    assert (done.code, "一个文件，1 张回执" in done.out) == (0, True)
+    assert len(done.out.splitlines()) < 30
 
 
 def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.docx").write_text("no")
-    assert demo(tmp_path, "a.docx").returncode == 2
-    assert demo(tmp_path, "none.md").returncode == 2
+    os.mkfifo(tmp_path / "fifo.md")
+    for words in (("a.docx",), ("none.md",), ("fifo.md",), ("--model", "script:none.jsonl")):
+        assert demo(tmp_path, *words).code == 2
     assert not (tmp_path / "polyloop-demo").exists()
+
+
+def test_the_model_of_the_environment_works_and_a_store_that_was_named_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that is not there is told with what became of the run."""
+    monkeypatch.setenv("POLYLOOP_MODEL", "openai:none@http://127.0.0.1:9")
+    done = demo(tmp_path, "--store", "own.db", "--tenant", "acme", "--lang", "en")
+    assert (done.code, "with the model openai:none@http://127.0.0.1:9" in done.out) == (1, True)
+    assert "model_call_failed (connect_failed)" in done.err
+    runs = command(tmp_path, "runs", "--store", "own.db", "--tenant", "acme", "--json").said["runs"]
+    assert [run["reason"] for run in runs] == ["model_call_failed"] * 2
+    assert not (tmp_path / "polyloop-demo/runs.db").exists()

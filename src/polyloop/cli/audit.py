@@ -22,13 +22,14 @@ from .runs import with_runs
 
 DEFAULT_MODEL: Final = "rules:audit"
 ACTIONS: Final = ("retry", "exclude")
+ModelOption = Annotated[str | None, typer.Option("--model", help="Model source. [env: POLYLOOP_MODEL; default: rules:audit]")]
 
 
 def audit(
     place: Place,
     files: Annotated[list[str], typer.Argument(metavar="FILE... | retry DIR POINT | exclude DIR POINT", help="Documents: md, txt, docx, pdf.")],
     out: Annotated[Path | None, typer.Option("--out", help="Folder of the audit. [default: audit-NAME of the first file]")] = None,
-    model: Annotated[str | None, typer.Option("--model", help="Model source. [env: POLYLOOP_MODEL; default: rules:audit]")] = None,
+    model: ModelOption = None,
 ) -> None:
     """Audit documents; the same command goes on after a stop. Retry or exclude a point of an audit by its folder and id."""
     action = files[0] if files[0] in ACTIONS and not Path(files[0]).exists() else ""
@@ -37,8 +38,7 @@ def audit(
     else:
         paths = [Path(file) for file in files]
         folder = out or Path(f"audit-{paths[0].stem}")
-        source = model or os.environ.get("POLYLOOP_MODEL") or DEFAULT_MODEL
-        report, landed = carry_out(place, lambda: with_runs(place, lambda runs: begin(runs, place, paths, folder, source)))
+        report, landed = carry_out(place, lambda: with_runs(place, lambda runs: begin(runs, place, paths, folder, model_named(model))))
     print_report(place, report, landed)
     leave(exit_code(report, landed))
 
@@ -52,7 +52,7 @@ async def begin(runs: Runs, place: Place, paths: list[Path], folder: Path, model
     inputs, documents = tuple(one for one, _ in read), [document for _, document in read]
     source = checked_model(model)
     with Audit(folder, runs) as audit_:
-        audit_.begin(Settings(inputs, runs.scope, _absolute(place.store), source, place.lang), documents)
+        audit_.begin(Settings(inputs, runs.scope, absolute(place.store), source, place.lang), documents)
         return await _go(audit_, place)
 
 
@@ -61,7 +61,7 @@ async def act(runs: Runs, place: Place, action: str, words: list[str]) -> Told:
     if len(words) != 2:  # noqa: PLR2004  # a folder and a point
         raise problem("validation", f"audit {action} takes a folder and a point", operation="audit", stage="arguments")
     with Audit(_existing(words[0]), runs) as audit_:
-        audit_.find(_absolute(place.store))
+        audit_.find(absolute(place.store))
         if action == "retry":
             await audit_.retry(words[1])
             return await _go(audit_, place)
@@ -76,7 +76,12 @@ async def _go(audit_: Audit, place: Place) -> Told:
     return report, audit_.land(report) if whole else []
 
 
-def _absolute(store: str) -> str:
+def model_named(said: str | None) -> str:
+    """The model that the option names, else the environment, else the built-in one."""
+    return said or os.environ.get("POLYLOOP_MODEL") or DEFAULT_MODEL
+
+
+def absolute(store: str) -> str:
     return store if "://" in store else str(Path(store).resolve())
 
 

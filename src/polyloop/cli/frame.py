@@ -6,6 +6,8 @@ import functools
 import inspect
 import json
 import os
+import shlex
+import shutil
 import sys
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -39,7 +41,10 @@ class Place:
     def __init__(self, ctx: typer.Context, store: str | None, tenant: str | None, lang: str | None, *, as_json: bool) -> None:
         before = cast("dict[str, str | None]", ctx.find_root().obj or {})
         home = os.environ.get("POLYLOOP_HOME") or ".polyloop"
-        self.store = store or before.get("store") or os.environ.get("POLYLOOP_STORE") or str(Path(home) / "runs.db")
+        named = store or before.get("store") or os.environ.get("POLYLOOP_STORE")
+        #: Whether somebody has said which store.
+        self.store_named = bool(named)
+        self.store = named or str(Path(home) / "runs.db")
         self.tenant = tenant or before.get("tenant") or os.environ.get("POLYLOOP_TENANT") or "local"
         said = lang or before.get("lang") or os.environ.get("POLYLOOP_LANG") or "zh"
         self.lang: Lang = "en" if said.lower().startswith("en") else "zh"
@@ -137,10 +142,10 @@ def run_json(result: RunResult) -> dict[str, Any]:
 
 
 def command_line(place: Place, *words: str) -> str:
-    """A command to type, with the store and tenant that are not the default ones."""
-    out = ["polyloop", *words]
+    """A command to type, with the store and tenant that are not the default ones; the program by its path if it is not on the PATH."""
+    out = ["polyloop" if shutil.which("polyloop") else str(Path(sys.executable).with_name("polyloop")), *words]
     if place.store != str(Path(".polyloop") / "runs.db"):
         out += ["--store", place.store]
     if place.tenant != "local":
         out += ["--tenant", place.tenant]
-    return " ".join(out)
+    return shlex.join(out)

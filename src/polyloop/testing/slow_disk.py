@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from fnmatch import fnmatchcase
 from typing import Final
 
 from polyloop.files import Landed
@@ -13,13 +14,13 @@ EVERY: Final = "*"
 
 
 class SlowDisk(Workspace):
-    """Pauses `pause_s` after a file `path` (EVERY = any) has landed and before anybody is told."""
+    """Pauses `pause_s` after a file like `paths` (* is anything) has landed and before anybody is told."""
 
-    path: str = EVERY
+    paths: str = EVERY
     pause_s: float = 0.0
 
     def _publish(self, landing: Landing, key: str, attempt: int) -> Landed:
         landed = super()._publish(landing, key, attempt)
-        if self.path in (EVERY, landing.path):
+        if fnmatchcase(landing.path, self.paths):
             threading.Event().wait(self.pause_s)
         return landed

@@ -77,6 +77,10 @@ SENTENCES: Final[dict[str, tuple[str, str]]] = {
         "审核 {file}：计划、执行、总结三个阶段，由内置的规则模型完成，不联网。工作进程已经启动。",
         "Auditing {file} in three phases (plan, execute, summarize) with the built-in rules, offline. The worker is running.",
     ),
+    "demo.begin_with": (
+        "审核 {file}：计划、执行、总结三个阶段，由模型 {model} 完成。工作进程已经启动。",
+        "Auditing {file} in three phases (plan, execute, summarize) with the model {model}. The worker is running.",
+    ),
     "demo.killed": (
         "✗ {file} 刚写进磁盘、结果还没记入日志，进程 {pid} 就被 SIGKILL 杀死（退出状态 {status}）。",
         "✗ {file} is on the disk, its result not yet in the log: process {pid} is killed with SIGKILL (wait status {status}).",
@@ -102,8 +106,8 @@ SENTENCES: Final[dict[str, tuple[str, str]]] = {
     "demo.finding": ("    · {message}\n      “{quote}”", "    · {message}\n      “{quote}”"),
     "demo.more": ("    …… 另有 {more} 项", "    ... and {more} more"),
     "demo.look": (
-        "报告：{report}\n日志：cd {folder} && polyloop show {run} --store runs.db",
-        "Report: {report}\nLog: cd {folder} && polyloop show {run} --store runs.db",
+        "报告：{report}\n日志：{command}",
+        "Report: {report}\nLog: {command}",
     ),
     "exported": ("已写入 {path}。", "Written to {path}."),
     "audit.title": ("《{files}》审核报告", "Audit of {files}"),
