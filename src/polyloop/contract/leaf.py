@@ -18,7 +18,7 @@ from .problem import FieldProblem, problem
 from .receipt import Compensation, Verification, Verify
 from .schema import Shape
 from .session import Effect, Fact, Need
-from .snapshot import State
+from .snapshot import State, digest
 from .spend import Quote
 
 #: A reply confirms an effect only if its schema demands one of these: an id alone proves nothing (S0.20).
@@ -89,18 +89,24 @@ def taking_back(op: Operation, undo: Compensation) -> dict[str, Any]:
 
 
 class Call(Struct, frozen=True, kw_only=True):
-    """One call. `operation_id` is fresh and used if `key` is; `arguments` without what stands here beside them; `approved_by` = who
-    says yes with the call (`--yes`), `plan_id` = which earlier yes is meant.
+    """One call. `operation_id` is fresh and used if `key` is; `arguments` without what stands here beside them; `within` = what the
+    surface bound it to (a canvas, its owner), as much a part of the request; `approved_by` = who says yes with the call (`--yes`),
+    `plan_id` = which earlier yes is meant.
     """
 
     operation_id: str
     arguments: dict[str, Any]
     now_ms: int
+    within: str = ""
     key: str = ""
     plan_id: str = ""
     approved_by: str = ""
     continues: Entry | None = None
     dry_run: bool = False
+
+    def request(self, operation: str) -> str:
+        """The digest of what is asked for: equal for a repeated call."""
+        return digest([operation, self.arguments, *filter(None, [self.within])])
 
 
 class Prepared(Struct, frozen=True, kw_only=True):

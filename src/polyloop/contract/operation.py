@@ -109,7 +109,7 @@ class _Flow:
         op = self.op
         self.call = call = replace(self.call, arguments=self._arguments())
         begin = self._begin(call.continues)
-        entry = Entry(operation_id=call.operation_id, operation=op.name, request=digest([op.name, call.arguments]), key=call.key)
+        entry = Entry(operation_id=call.operation_id, operation=op.name, request=call.request(op.name), key=call.key)
         if op.effect != "read" and call.key and (known := (yield from must(leaf.Recall(call.key)))):
             answer, entry = yield from self._repeat(known, entry.request)
             if answer:
