@@ -28,3 +28,19 @@ BINDINGS: Final = 8
 PRIORITY: Final = 1_000_000
 SHOT_SECONDS: Final = 86_400
 COLUMNS: Final = 10
+#: Operations of one canvas_apply_ops.
+OPS: Final = 20
+#: Nodes named in one read, and how many steps around them it may go.
+NAMED: Final = 8
+DEPTH: Final = 3
+#: Nodes of one connected part of a read; beyond it the answer says `truncated`.
+RELATED: Final = 256
+#: Nodes, and connections, of one page.
+PAGE_NODES: Final = 40
+PAGE_EDGES: Final = 100
+#: How large a node may be.
+SIDE: Final = 8_192
+#: Between a new node and what it is placed beside.
+GAP: Final = 80
+#: Ids of each kind that a conflict names; the rest is counted.
+IDS_SHOWN: Final = 50

@@ -193,6 +193,11 @@ class Look(Protocol):
         """A line no node reaches below."""
         ...
 
+    @property
+    def newest(self) -> Node | None:
+        """The node made last."""
+        ...
+
 
 class Draft:
     """A copy of a canvas, made as it is read. `put` and `drop` change the copy; `changes` is what then differs."""
@@ -223,6 +228,11 @@ class Draft:
     def at(self, x: int, y: int, width: int, height: int) -> list[Node]:
         near = [n for n in self._merged(self._look.at(x, y, width, height)) if isinstance(n, Node)]
         return [n for n in near if n.x < x + width and x < n.x + n.width and n.y < y + height and y < n.y + n.height]
+
+    @property
+    def newest(self) -> Node | None:
+        """The node made last, before anything was planned."""
+        return self._look.newest
 
     @property
     def bottom(self) -> int:

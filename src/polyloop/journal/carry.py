@@ -6,8 +6,8 @@ same answers again with the failure in place of the last one, and makes the rece
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager, suppress
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -15,13 +15,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ..contract import leaf
-from ..contract.leaf import Operation
+from ..contract.leaf import Call, Operation
 from ..contract.ledger import Entry
-from ..contract.operation import Answer, drive
+from ..contract.operation import Answer, drive, operate
 from ..contract.problem import FieldProblem, Problem, ProblemError, bad_arguments, problem
-from ..contract.session import Mode
+from ..contract.session import Cleared, Fact, Missed, Mode, Session
 from ..contract.task import Ticket
-from ..db import CommitUnknown, DbError
+from ..db import CommitUnknown, Database, DbError, Tx
+from . import operations
 
 _KEY_CHARS: Final = 200
 Told = tuple[leaf.Command, Any]
@@ -29,7 +30,7 @@ Told = tuple[leaf.Command, Any]
 
 class Caller(Struct, frozen=True, kw_only=True):
     """Who calls and how. `session` "" = one that does not last; `key` = a run's intent key; `approved_by` = says yes with the call;
-    `owner` = whose things it may reach, where a subject has owners.
+    `owner` = whose things it may reach, where a subject has owners; `within` = what the surface bound the call to (a canvas).
     """
 
     mode: Mode = "auto"
@@ -39,6 +40,7 @@ class Caller(Struct, frozen=True, kw_only=True):
     approved_by: str = ""
     dry_run: bool = False
     owner: str = "local"
+    within: str = ""
 
 
 class Answers(Protocol):
@@ -127,3 +129,64 @@ def after_failure(process: Generator[leaf.Command, Any, Answer], answers: list[T
         return Problem(why.kind, why.message, operation=operation, stage=why.stage, execution_started=why.execution_started)
     told = iter([value for _, value in answers[:-1]])
     return drive(process, lambda command: why if isinstance(command, leaf.Settle) else next(told))
+
+
+class Carried(Struct, frozen=True, kw_only=True):
+    """One call of an atomic subject. `desk` answers its commands inside a transaction; `under` = what of a session is kept apart
+    (what was read of one canvas says nothing of another).
+    """
+
+    db: Database
+    tenant: str
+    op: Operation
+    call: Call
+    caller: Caller
+    desk: Callable[[Tx, Session], Answers]
+    under: str = ""
+
+    async def answer(self) -> Answer:
+        """All of it in one commit, or the receipt of what a failed one proves. Reads never touch the writer, but for what a session has read."""
+        answers: list[Told] = []
+        known: list[Fact] = []
+
+        def work(tx: Tx) -> Answer:
+            answers.clear()
+            known[:] = self._known(tx)
+            session = self._session(known)
+            answer = drive(operate(self.op, self.call, session, atomic=True), answering(self.desk(tx, session), answers))
+            self._keep(session, None if reads else tx)
+            return answer
+
+        reads = self.op.effect == "read" or self.call.dry_run
+        try:
+            return await (self.db.read(work) if reads else self.db.write(work))
+        except DbError as error:
+            session = self._session(known)
+            answer = after_failure(operate(self.op, self.call, session, atomic=True), answers, lost(error), self.op.name)
+            with suppress(DbError):  # the store is failing; a hash that has moved on still refuses a blind write
+                await self.db.write(self._note, session.fresh)
+            return answer
+
+    def _session(self, known: Iterable[Fact]) -> Session:
+        return Session(self.caller.mode, known, lasting=self.caller.session != "")
+
+    def _known(self, tx: Tx) -> list[Fact]:
+        name = self.caller.session
+        return [fact for kept in dict.fromkeys([name, self._apart]) for fact in operations.facts(tx, self.tenant, kept)] if name else []
+
+    def _keep(self, session: Session, tx: Tx | None) -> None:
+        if self.caller.session and session.fresh:
+            if tx is None:
+                self.db.write_sync(self._note, session.fresh)
+            else:
+                self._note(tx, session.fresh)
+
+    def _note(self, tx: Tx, fresh: Iterable[Fact]) -> None:
+        """Failures of arguments count for the whole session."""
+        if self.caller.session:
+            for fact in fresh:
+                operations.add_facts(tx, self.tenant, self.caller.session if isinstance(fact, Missed | Cleared) else self._apart, [fact])
+
+    @property
+    def _apart(self) -> str:
+        return f"{self.caller.session} {self.under}" if self.under else self.caller.session

@@ -38,6 +38,10 @@ class Shelf:
     def bottom(self) -> int:
         return max((i.y + i.height for i in self.items.values() if isinstance(i, Node)), default=0)
 
+    @property
+    def newest(self) -> Node | None:
+        return max((i for i in self.items.values() if isinstance(i, Node)), key=lambda n: n.no, default=None)
+
     def apply(self, changes: Iterable[Change]) -> None:
         for change in changes:
             if change.after is None:

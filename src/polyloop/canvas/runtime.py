@@ -1,0 +1,62 @@
+"""`CanvasRuntime`: every operation on the canvases of one tenant, through the contract's pipeline.
+
+A call is bound to a canvas and its owner (`Caller.within`, `.owner`); both are part of the request, so a key or an approved plan
+never serves another one. A call is one transaction: journal, items, hashes, history and receipt are one commit, so an operation that
+stands in the journal stands there with its receipt. Seed: S1.1, S1.24, S1.42, S1.48-S1.50.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ..contract.leaf import Call
+from ..contract.ledger import Entry
+from ..contract.operation import Answer
+from ..contract.problem import ProblemError, problem
+from ..db import Database
+from ..journal import operations
+from ..journal.book import Book
+from ..journal.carry import Caller, Carried, check_session, parted, typed
+from .desk import Desk
+from .doings import DOINGS
+from .seam import Doing
+
+
+class CanvasRuntime(Book):
+    """Safe to use from any task of any loop. `doings` = the operations there are, by tool name."""
+
+    prefix = "canvas."
+
+    def __init__(self, db: Database, tenant: str, now_ms: Callable[[], int], new_id: Callable[[], str], doings: Mapping[str, Doing] = DOINGS) -> None:
+        super().__init__(db, tenant, now_ms)
+        self._new_id, self._doings = new_id, doings
+
+    async def call(self, name: str, arguments: dict[str, Any], caller: Caller | None = None) -> Answer:
+        """Run one operation by its tool name. Returns a receipt, a reading or the Problem that stopped it."""
+        caller = caller or Caller()
+        try:
+            check_session(caller)
+            doing = self._doings.get(name)
+            if doing is None:
+                raise problem("not_found", f"there is no operation {name}", stage="arguments", details={"operation": name})
+            own, beside = parted(doing.op, arguments)
+            key = "" if caller.dry_run else beside.get("operationKey") or caller.key
+            call = Call(
+                operation_id=self._new_id(), arguments=own, now_ms=self._now_ms(), within=f"{caller.owner}/{caller.within}", key=key,
+                plan_id=caller.plan_id, approved_by=caller.approved_by, dry_run=caller.dry_run,
+                continues=(await self.recorded(beside["continues"])).entry if "continues" in beside else None,
+            )  # fmt: skip
+            carried = Carried(
+                db=self.db, tenant=self.tenant, op=doing.op, call=call, caller=caller, under=caller.within,
+                desk=lambda tx, session: Desk(tx, self.tenant, doing, caller, session),
+            )  # fmt: skip
+            return await carried.answer()
+        except ProblemError as stop:
+            return stop.problem
+
+    async def settle(self, key: str) -> Entry | None:
+        """What became of the operation of a key; None = it never was."""
+        with typed("canvas.settle"):
+            found = await self.db.read(operations.by_key, self.tenant, key)
+        return found.entry if found else None
