@@ -54,6 +54,15 @@ def test_who_slept_through_its_lease_can_change_nothing(db: Database) -> None:
     assert not db.write_sync(tasks.keep, slow._replace(state="SUCCESS", due=NEVER))
     assert db.write_sync(tasks.keep, fast._replace(state="PROCESSING", due=30, body='{"stage": 1}'))
     assert db.look(tasks.find, "t", "a") == Task("t", "a", "doc.import", "PROCESSING", "", 2, 30, '{"stage": 1}')
+    assert db.write_sync(tasks.renew, fast, 40)
+    assert not db.write_sync(tasks.renew, slow, 50)
+    assert taken(db, 39, 100) == ""
+    added(db, new("b", due=10))
+    ended = db.write_sync(tasks.take, "t", KINDS, 10, 20, "b")
+    assert ended
+    assert db.write_sync(tasks.keep, ended._replace(state="SUCCESS", due=NEVER))
+    assert not db.write_sync(tasks.renew, ended, 99), "a late beat brings nothing back"
+    assert not db.write_sync(tasks.keep, ended._replace(state="PROCESSING"))
     db.write_sync(tasks.withdraw, fast._replace(state="CANCELLED", due=NEVER))
     assert not db.write_sync(tasks.keep, fast._replace(state="SUCCESS", due=NEVER))
     assert taken(db, 10**6, 10**7) == ""

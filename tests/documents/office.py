@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 from polyloop.clock import ManualClock
@@ -12,6 +13,7 @@ from polyloop.contract.operation import Answer, shown
 from polyloop.contract.receipt import Receipt
 from polyloop.db import Database
 from polyloop.documents.runtime import DocRuntime
+from polyloop.files.folder import folder_of
 from polyloop.journal.carry import Caller
 from polyloop.testing.documents import FaultTransport
 
@@ -22,11 +24,16 @@ _TENANTS, _IDS = itertools.count(), itertools.count(1)
 class Office:
     """One tenant's documents. `faulty` = over a transport; a tenant of its own unless one is named."""
 
-    def __init__(self, db: Database, tenant: str = "", *, faulty: bool = False, faults: Iterable[str] = (), chunk_chars: int = 0) -> None:
+    def __init__(
+        self, db: Database, tenant: str = "", *, faulty: bool = False, faults: Iterable[str] = (), chunk_chars: int = 0, folder: Path | None = None,
+    ) -> None:  # fmt: skip
         self.db, self.tenant = db, tenant or f"t{next(_TENANTS)}"
         self.transport = FaultTransport(db, self.tenant, faults, chunk_chars=chunk_chars)
         self.clock, self.waits = ManualClock(), list[float]()
-        self.runtime = DocRuntime(db, self.tenant, self.clock.now_ms, self._id, self.transport if faulty else None, self.waits.append)
+        self.runtime = DocRuntime(
+            db, self.tenant, self.clock.now_ms, self._id, self.transport if faulty else None, self.waits.append,
+            folder=folder_of(str(folder)) if folder else None,
+        )  # fmt: skip
 
     def _id(self) -> str:
         return f"op-{next(_IDS)}"
@@ -60,6 +67,14 @@ class Office:
 
     def new(self, title: str = "D", content: str = "one\n", **more: Any) -> str:
         return self.do("create", {"title": title, "content": content, **more})["data"]["nodeId"]
+
+    def worker_until_open(self, task_id: str) -> None:
+        """Workers take this task until it has ended, each after the lease of the one before."""
+        for _ in range(10):
+            self.runtime.worker().one(task_id)
+            if "state" not in self.call("import_get", {"taskId": task_id})[0]:
+                return
+            self.clock.advance(60)
 
     def text(self, node_id: str, **args: Any) -> str:
         return Office(self.db, self.tenant).do("fetch", {"nodeId": node_id, **args})["data"]["content"]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from polyloop.db import Database
-from polyloop.documents.leaves import AFTERWARDS, OPERATIONS, PURPOSE, TAKES_AWAY
+from polyloop.documents.leaves import AFTERWARDS, ASIDE, OPERATIONS, PURPOSE, TAKES_AWAY
 from tests.documents.office import YES, Office
 
 BASE = "# Head\n\nfirst *one*\n\n- a\n  - b\n\nlast\n"
@@ -279,7 +279,7 @@ def test_S0_1_arguments_are_closed(office: Office) -> None:
         office.refused("not_found", op, {})
     for op in AFTERWARDS:
         office.refused("not_found", op, {"operationId": "none"})
-    assert PURPOSE.keys() == OPERATIONS.keys() | AFTERWARDS.keys()
+    assert PURPOSE.keys() == OPERATIONS.keys() | ASIDE.keys()
 
 
 def test_S0_27_nothing_is_proved_of_a_folder_that_is_not_there(office: Office) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+import threading
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -11,18 +12,24 @@ from typing import TYPE_CHECKING
 from polyloop.clock import SystemClock
 from polyloop.contract.evidence import Evidence
 from polyloop.contract.problem import problem
+from polyloop.contract.task import Ticket
 from polyloop.db import Damaged, Database, DbError, NewerSchema
 from polyloop.db.birth import locate
 from polyloop.documents.store import SCHEMAS
+from polyloop.documents.tasks import ticket_of
+from polyloop.files.folder import Folder, folder_of
+from polyloop.files.threads import in_thread
 from polyloop.ids import uuid7
 from polyloop.kernel.seams import Log
 from polyloop.toolbox.bridge import citable
 
 from .evidence import cited_records
+from .holding import lease_s
 from .place import check_place
 
 if TYPE_CHECKING:  # most runs touch no document
     from polyloop.documents.runtime import DocRuntime
+    from polyloop.workspace import Workspace
 
 
 def _opened(store: str) -> Database:
@@ -40,22 +47,22 @@ def _opened(store: str) -> Database:
         raise problem("local_io", str(error), operation="documents", stage="open") from error
 
 
-def _runtime(db: Database, tenant: str) -> DocRuntime:
+def _runtime(db: Database, tenant: str, folder: Folder | None) -> DocRuntime:
     from polyloop.documents.runtime import DocRuntime
 
-    return DocRuntime(db, tenant, SystemClock().now_ms, uuid7)
+    return DocRuntime(db, tenant, SystemClock().now_ms, uuid7, folder=folder, lease_ms=round(lease_s() * 1000))
 
 
 @contextmanager
-def open_documents(store: str, tenant: str) -> Generator[DocRuntime]:
-    """The documents of a tenant, in a store that may hold runs too, or in a database on a PostgreSQL server.
+def open_documents(store: str, tenant: str, workdir: str = ".") -> Generator[DocRuntime]:
+    """The documents of a tenant, in a store that may hold runs too, or in a database on a PostgreSQL server; files are those of `workdir`.
 
     Raises ProblemError (validation, corrupt_store, local_io, capability_unavailable, ...).
     """
     check_place(store, tenant, servers=True)
     db = _opened(store)
     try:
-        yield _runtime(db, tenant)
+        yield _runtime(db, tenant, folder_of(workdir, store=_file(store)))
     finally:
         db.close()
 
@@ -72,12 +79,24 @@ def read_documents(store: str, tenant: str) -> Generator[DocRuntime]:
             yield documents
 
 
-class Library:
-    """The documents for the tools of one run: opened when first asked for, in the store the run lives in."""
+def _file(store: str) -> str:
+    return "" if "://" in store else str(locate(store))
 
-    def __init__(self) -> None:
+
+async def work_tasks(documents: DocRuntime, told: Callable[[Ticket], object], *, watch: bool) -> int:
+    """Carry out imports and exports until none is left (`watch`: until stopped); `told` of each. Returns how many."""
+    stopped = threading.Event()
+    worker = documents.worker()
+    return await in_thread(lambda: worker.all(lambda task: told(ticket_of(task)), stopped.is_set, watch=watch), stopped.set)
+
+
+class Library:
+    """The documents for the tools of one run: opened when first asked for, in the store the run lives in. Files are those of its workspace."""
+
+    def __init__(self, workspace: Workspace | None = None) -> None:
         self.store = ""
         self.log: Log | None = None
+        self._workspace = workspace
         self._db: Database | None = None
 
     def of(self, tenant: str) -> DocRuntime:
@@ -86,7 +105,8 @@ class Library:
             raise problem("capability_unavailable", "documents need a store", operation="documents", stage="open")
         if self._db is None:
             self._db = _opened(self.store)
-        return _runtime(self._db, tenant)
+        w = self._workspace
+        return _runtime(self._db, tenant, folder_of(w.folder, read_only=tuple(w.read_only), store=_file(self.store)) if w else None)
 
     async def evidence(self, tenant: str, run: str, refs: Sequence[str]) -> Evidence:
         """What a run may cite: its receipts and lists, and of what it does cite the records of logs."""

@@ -174,7 +174,7 @@ def rewire(request: Request, sinks: Sequence[Sink] = (), shared: Workspace | Non
     model = source(assembly.get("model", ""), lambda name: read_bytes(base / name), PROGRAMS)
     names, completes = (cast("list[str]", json.loads(assembly.get(key, "[]"))) for key in ("tools", "completes"))
     workspace = None if shared is not None or "workspace" not in assembly else workspace_of(assembly)
-    known = catalogue(shared or workspace, library := Library(), skills_of(assembly))
+    known = catalogue(shared or workspace, library := Library(shared or workspace), skills_of(assembly))
     tools = _resolved(names, completes, known, library, str(base))
     mode = cast(Mode, assembly.get("permission_mode", "auto"))
     reads, tools = judged(request, tools)

@@ -10,19 +10,21 @@ from typing import Annotated, Any, Final, cast
 import typer
 
 from polyloop.app.approvals import PERSON
-from polyloop.app.documents import open_documents, read_documents
+from polyloop.app.documents import open_documents, read_documents, work_tasks
 from polyloop.contract.operation import shown
-from polyloop.contract.problem import problem
-from polyloop.documents.leaves import AFTERWARDS, OPERATIONS, PURPOSE
+from polyloop.contract.problem import as_wire, problem
+from polyloop.contract.task import Ticket
+from polyloop.documents.leaves import ASIDE, OPERATIONS, PURPOSE
 from polyloop.journal.carry import Caller
 from polyloop.toolbox.permission import MODES
 from polyloop.words.catalog import say
 
+from .docs_view import for_people, task_line
 from .frame import Place, carry_out, placed
 
 app: Final = typer.Typer(no_args_is_help=True, help="Documents: create, read, change; every write answers with a receipt.")
 #: Operations that have nothing to do in a store that is not there.
-LOOKS: Final = frozenset({*AFTERWARDS, *(name for name, op in OPERATIONS.items() if op.effect == "read")})
+LOOKS: Final = frozenset({*ASIDE, *(name for name, op in OPERATIONS.items() if op.effect == "read")})
 OpArgument = Annotated[str, typer.Argument(metavar="OP", help="Operation; `polyloop docs ops` lists them.")]
 
 
@@ -64,6 +66,8 @@ def call(
     plan: Annotated[str, typer.Option("--plan", help="The approved plan this call consumes.")] = "",
     session: Annotated[str, typer.Option("--session", help="A session; made on first use.")] = "",
     mode: Annotated[str, typer.Option("--mode", help="read_only, request_approval or auto.")] = "auto",
+    workdir: Annotated[str, typer.Option("--workdir", help="Folder of the files that are read and written.")] = ".",
+    wait: Annotated[float | None, typer.Option("--wait", min=0, help="Seconds to work on an import or export; 0 leaves it to a worker.")] = None,
 ) -> None:
     """Carry out one operation."""
 
@@ -71,30 +75,46 @@ def call(
         if mode not in MODES:
             details = {"field": "mode", "issue": "invalid_value"}
             raise problem("validation", f"--mode is one of {', '.join(MODES)}", operation="docs", stage="arguments", details=details)
-        caller = Caller(mode=mode, session=session, plan_id=plan, approved_by=PERSON if yes else "", dry_run=dry_run)
+        caller = Caller(mode=mode, session=session, plan_id=plan, approved_by=PERSON if yes else "", dry_run=dry_run, person=True, wait_s=wait)
         given = _arguments(args)
         looks = op not in PURPOSE or op in LOOKS or dry_run
-        with (read_documents if looks and not session else open_documents)(place.store, place.tenant) as documents:
+        reading = looks and not session
+        with read_documents(place.store, place.tenant) if reading else open_documents(place.store, place.tenant, workdir) as documents:
             return shown(await documents.call(op, given, caller))
 
     answer, code = carry_out(place, work)
     if place.as_json:
         place.print_json(answer)
     else:
-        sys.stdout.write(_for_people(place, op, answer) + "\n")
+        sys.stdout.write(for_people(place.lang, op, answer) + "\n")
     if code:
         raise typer.Exit(code)
 
 
-def _for_people(place: Place, op: str, answer: dict[str, Any]) -> str:
-    if error := answer.get("error"):
-        status = error["details"].get("status") or "failed"
-        line = say(f"doc.{status}", place.lang, operation=error["operation"] or op)
-        return "\n".join([line, f"{error['kind']}: {error['message']}", *(f"planId {p}" for p in [error["details"].get("planId")] if p)])
-    if isinstance(data := answer.get("data"), dict) and "content" in data:
-        return str(cast("dict[str, Any]", data)["content"])
-    line = say("doc.success", place.lang, operation=answer.get("operation", op))
-    return f"{line}\n{json.dumps(answer.get('items', answer.get('data', answer)), ensure_ascii=False, indent=2)}"
+@app.command()
+@placed
+def work(
+    place: Place,
+    watch: Annotated[bool, typer.Option("--watch", help="Go on until stopped.")] = False,
+) -> None:
+    """Carry out imports and exports that wait for a worker, those of dead workers too."""
+    tasks: list[Ticket] = []
+
+    def told(task: Ticket) -> None:
+        tasks.append(task)
+        if not place.as_json:
+            sys.stdout.write(task_line(task, place.lang) + "\n")
+            sys.stdout.flush()
+
+    async def carry() -> int:
+        with open_documents(place.store, place.tenant) as documents:
+            return await work_tasks(documents, told, watch=watch)
+
+    done = carry_out(place, carry)
+    if place.as_json:
+        place.print_json({"tasks": [as_wire(task) for task in tasks], "done": done})
+    elif not done:
+        sys.stdout.write(say("doc.work.none", place.lang) + "\n")
 
 
 @app.command()
@@ -118,6 +138,6 @@ def schema(
     async def work() -> dict[str, Any]:
         if op not in PURPOSE:
             raise problem("not_found", f"there is no operation {op!r}", operation="docs", stage="arguments")
-        return (AFTERWARDS[op] if op in AFTERWARDS else OPERATIONS[op].arguments).raw
+        return (ASIDE[op] if op in ASIDE else OPERATIONS[op].arguments).raw
 
     place.print_json(carry_out(place, work))

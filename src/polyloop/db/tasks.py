@@ -87,13 +87,19 @@ def take(tx: Tx, tenant: str, kinds: Collection[str], now: int, until: int, task
 
 
 def keep(tx: Tx, task: Task) -> bool:
-    """Write state, due and body under the attempt it was taken with; False = another has it by now, and nothing was written."""
+    """Write state, due and body under the attempt it was taken with; False = it has ended, or another has it by now, and nothing was written."""
     return bool(
         tx.run(
-            "update task set state = ?, due = ?, body = ? where tenant = ? and id = ? and attempt = ?",
-            task.state, task.due, task.body, task.tenant, task.id, task.attempt,
+            "update task set state = ?, due = ?, body = ? where tenant = ? and id = ? and attempt = ? and due < ?",
+            task.state, task.due, task.body, task.tenant, task.id, task.attempt, NEVER,
         )
     )  # fmt: skip
+
+
+def renew(tx: Tx, task: Task, until: int) -> bool:
+    """Hold it longer; False as `keep`."""
+    same = "tenant = ? and id = ? and attempt = ? and due < ?"
+    return bool(tx.run(f"update task set due = ? where {same}", until, task.tenant, task.id, task.attempt, NEVER))  # noqa: S608  # a literal of our own
 
 
 def withdraw(tx: Tx, task: Task) -> None:

@@ -21,13 +21,17 @@ from ..contract.paging import Seal
 from ..contract.problem import Problem, is_object
 from ..contract.receipt import Compensation, Verification, compared
 from ..contract.snapshot import digest
+from ..contract.task import Ticket
 from ..db import Tx
+from ..db.tasks import find
 from ..journal import operations
 from ..journal.operations import Recorded
-from . import reading
+from . import exchange, reading, tasks
 from . import requests as ask
+from .leaves import LOCAL, TASKED
 from .memo import Memo, memo_of, without_words
 from .plan import Asked, Plan, planned
+from .service import serve
 
 SAVEPOINT: Final = "doc_steps"
 
@@ -45,8 +49,9 @@ class Desk:
 
     def __init__(
         self, tenant: str, reach: Reach, *, session: str = "", seal: Seal | None = None, wait: Callable[[float], object] | None = None,
-        asked: Asked | None = None, memo: Memo | None = None,
+        asked: Asked | None = None, memo: Memo | None = None, finish: Callable[[str], Ticket] | None = None,
     ) -> None:  # fmt: skip
+        self._finish = finish
         self.tenant, self.session, self._seal, self._wait, self._asked = tenant, session, seal, wait, asked
         self.send, self.run, self.atomic = reach.send, reach.run, reach.atomic
         self._plan = Plan(prepared=Prepared(), memo=memo or Memo())
@@ -67,7 +72,7 @@ class Desk:
         return found.entry
 
     def prepare(self, command: leaf.Prepare) -> Prepared:
-        self._plan = planned(replace(self.asked, call=command.call))
+        self._plan = (exchange.PLANS.get(self.asked.name) or planned)(replace(self.asked, call=command.call))
         return self._plan.prepared
 
     def find_approval(self, command: leaf.FindApproval) -> Approval | None:
@@ -79,9 +84,8 @@ class Desk:
     # --- doing it
 
     def intend(self, command: leaf.Intend) -> Entry | None:
-        return self._known(
-            self.run(self._intend, Recorded(command.entry, self._plan.memo.text, self.session, command.entry.target["nodeId"]), command.approval)
-        )
+        recorded = Recorded(command.entry, self._plan.memo.text, self.session, command.entry.target.get("nodeId", ""))
+        return self._known(self.run(self._intend, recorded, command.approval))
 
     def _intend(self, tx: Tx, recorded: Recorded, approval: Approval | None) -> Recorded | None:
         taken = operations.intend(tx, self.tenant, recorded)
@@ -92,14 +96,26 @@ class Desk:
         return taken
 
     def send_step(self, command: leaf.Send) -> Any:
+        if command.step.awaits and self._finish is not None:
+            return self._finish(command.replies["submit"]["taskId"])
         request = self._plan.requests.get(command.step.name)
         if request is None:
             assert self._seal is not None
             return reading.read(replace(self.asked, call=command.call), self._plan, self._seal)
+        if isinstance(request, ask.Local):
+            return self.run(self._keep, request, command.step_id)
         return self.send(request, command.step_id)
+
+    def _keep(self, tx: Tx, request: ask.Local, step_id: str) -> ask.Reply:
+        """A task is kept here, with the file it is about, whatever the way to the service."""
+        if self._plan.upload:
+            tasks.keep_upload(tx, self.tenant, request.task, self._plan.upload)
+        return serve(tx, self.tenant, request, step_id)
 
     def conclude(self, command: leaf.Conclude) -> Conclusion:
         replies, memo = command.replies, self._plan.memo
+        if command.entry.operation.removeprefix("doc.") in TASKED:
+            return self._concluded(command)
         if self._asked is not None and self._asked.op.effect == "read":
             answer = replies["read"]
             return Conclusion(data=answer, facts=reading.facts(self._asked, answer))
@@ -113,6 +129,20 @@ class Desk:
         elsewhere = {**target, "container": moved} if moved else {}
         return Conclusion(data=data, proofs=proofs, warnings=memo.warnings, compensation=_taken_back(memo, done), target=elsewhere)
 
+    def _concluded(self, command: leaf.Conclude) -> Conclusion:
+        """A task as it stands: its row is read again, and says what was submitted."""
+        entry, wanted = command.entry, self._plan.memo.facts
+        told = next((r for r in command.replies.values() if is_object(r)), {"taskId": tasks.id_of(self.tenant, entry.operation_id)})
+        task: tasks.Task | None = self.run(find, self.tenant, told["taskId"])
+        if task is None:
+            return Conclusion()
+        body = tasks.body_of(task)
+        result = body.result or {}
+        held = {"submit": {"body": digest(tasks.text_of(body.as_submitted))}, "cancel": {"state": task.state}}
+        proofs = tuple(compared("readback", digest(facts), digest(held[name])) for name, facts in wanted.items()) if command.read_back else ()
+        data = {**tasks.told(task), **{name: value for name, value in result.items() if name not in ("target", "warnings")}}
+        return Conclusion(data=data, proofs=proofs, warnings=tuple(result.get("warnings", ())), target=result.get("target") or entry.target)
+
     def _proof(self, node_id: str, step: str, reply: dict[str, Any]) -> Verification:
         """What the step should have brought about against what its revision holds. Raises ProblemError when it cannot be read."""
         wanted = self._plan.memo.facts[step]
@@ -121,6 +151,10 @@ class Desk:
         return compared("readback", digest(wanted), digest(held), reply["revision"])
 
     def find(self, command: leaf.Find) -> Any:
+        if command.step.awaits:
+            return tasks.ticket_of(self.run(tasks.get, self.tenant, tasks.id_of(self.tenant, command.step_id.split("/")[0])))
+        if command.step.name in LOCAL:
+            return self.run(serve, self.tenant, ask.Find(step_id=command.step_id))["reply"]
         found = self.send(ask.Find(step_id=command.step_id), "")
         if is_object(found) and "reply" in found:
             return found["reply"]

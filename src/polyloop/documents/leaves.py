@@ -7,8 +7,12 @@ from typing import Any, Final
 from ..contract.leaf import Operation, Step
 from ..contract.paging import LIST, MAX_ITEMS, MAX_PAGES
 from ..contract.schema import EXACT_MAX, Shape, closed, exactly_one, only_with
+from ..formats import Target
 from ..formats.blocks import BLOCK_TYPES
 from . import limits
+
+#: What a document can be exported as, and the format that writes it.
+TARGETS: Final[dict[str, Target]] = {"docx": "docx", "markdown": "md"}
 
 CONTRACT: Final = "doc.operation.v1"
 READ: Final = "doc.read.v1"
@@ -65,6 +69,16 @@ WRITE: Final = Step("write", effect=True, reply=REPLY, echo=("nodeId",))
 _CHECKPOINT: Final = Step("checkpoint", effect=True, reply=_SAVED, echo=("nodeId",))
 
 
+#: How a task is told of. Its id proves nothing; its state does.
+_TASK: Final = Shape({
+    "type": "object", "required": ["taskId", "kind", "state"],
+    "properties": {"taskId": {"type": "string", "minLength": 1}, "kind": {"type": "string"}, "state": {"type": "string"}},
+})  # fmt: skip
+_SUBMIT: Final = Step("submit", effect=True, reply=_TASK)
+_FINISH: Final = Step("finish", awaits=True)
+_CANCEL: Final = Step("cancel", effect=True, reply=_TASK)
+
+
 def _needs(name: str, table: dict[str, tuple[str, ...]], usual: str = "") -> dict[str, Any]:
     """A schema fragment: which fields must (`a|b` = one of the two) and may (`a?`) stand for which value of `name`; the others of the
 
@@ -109,6 +123,13 @@ _SCOPED: Final = {
     "tags": {"type": "array", "items": {"enum": list(BLOCK_TYPES)}, "minItems": 1, "description": "block types"},
 }  # fmt: skip
 _VERSION: Final = _REVISION
+_PATH: Final = {"type": "string", "maxLength": 4096, "description": "relative to the working folder"}
+_FILE: Final = {
+    "format": {"enum": list(TARGETS)},
+    "output": _PATH,
+    "overwrite": {"type": "boolean", "description": "take the place of a file that is there"},
+}
+_TASKED: Final[dict[str, Any]] = {"output": _TASK}
 
 OPERATIONS: Final[dict[str, Operation]] = {
     op.name.removeprefix("doc."): op
@@ -137,12 +158,26 @@ OPERATIONS: Final[dict[str, Operation]] = {
         _op("delete", {**_ANY, **_GUARD}, confirm=True),
         _op("restore", {**_BOTH, **_GUARD, "containerId": {**_ID, "description": "where to, if not where it stood"}}),
         _op("purge", {**_BOTH, **_GUARD}, confirm=True),
+        _op("import", {"file": _PATH, **_NEW, "asUpload": {"type": "boolean"}}, "file", **_TASKED, steps=(_SUBMIT, _FINISH), verify="terminal_state"),
+        _op("export", {**_ANY, **_FILE}, "format", "output", **_TASKED, steps=(_SUBMIT, _FINISH), verify="terminal_state"),
+        _op("export_submit", {**_ANY, **_FILE}, "format", "output", **_TASKED, steps=(_SUBMIT,), answers="ticket"),
+        _op("task_cancel", {"taskId": _ID}, "taskId", **_TASKED, steps=(_CANCEL,)),
     )
 }  # fmt: skip
 
 _AFTERWARDS: Final = closed({"type": "object", "required": ["operationId"], "properties": {"operationId": {**_ID, "maxLength": 200}}})
+#: Operations whose work is a task. They are kept beside the journal, whatever the transport.
+TASKED: Final = frozenset({"import", "export", "export_submit", "task_cancel"})
+#: Their steps that are carried out there.
+LOCAL: Final = frozenset({"submit", "cancel"})
+#: What a task is asked about with.
+TASK_GETS: Final[dict[str, Shape]] = dict.fromkeys(
+    ("import_get", "export_get"), closed({"type": "object", "required": ["taskId"], "properties": {"taskId": _ID}})
+)
 #: What is asked about an operation afterwards. These are carried out by the runtime itself.
 AFTERWARDS: Final[dict[str, Shape]] = dict.fromkeys(("reconcile", "compensate", "operation_get"), _AFTERWARDS)
+#: What goes through no pipeline of its own: arguments by name.
+ASIDE: Final[dict[str, Shape]] = {**AFTERWARDS, **TASK_GETS}
 
 #: One line each, for models and people who choose an operation.
 PURPOSE: Final[dict[str, str]] = {
@@ -153,6 +188,9 @@ PURPOSE: Final[dict[str, str]] = {
     "version_list": "List the saved versions.", "version_revert": "Bring an earlier content back.", "version_diff": "Compare two versions.",
     "copy": "Copy a document.", "move": "Move into another folder.", "rename": "Give another title.", "delete": "Move to the trash.",
     "restore": "Bring back from the trash.", "purge": "Erase what is in the trash, for good.",
+    "import": "Make a document of a file.", "import_get": "How an import stands.", "export": "Land a document as a file.",
+    "export_submit": "Have a document landed as a file by a worker.", "export_get": "How an export stands.",
+    "task_cancel": "Stop an import or export that has not begun to write.",
     "reconcile": "Find out what became of an operation; nothing is sent again.", "compensate": "Take an operation back.",
     "operation_get": "What is recorded of an operation.",
 }  # fmt: skip

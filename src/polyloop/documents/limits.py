@@ -17,3 +17,11 @@ IDS_SHOWN: Final = 50
 MARK_DIGITS: Final = 18
 #: Folders inside folders.
 DEPTH: Final = 100
+#: How long a task waits for somebody to begin it.
+TASK_TTL_MS: Final = 7 * 24 * 3600 * 1000
+#: How often a task may be taken: what kills its workers again and again is given up.
+TASK_ATTEMPTS: Final = 5
+#: Until a silent worker's task may be taken over.
+LEASE_MS: Final = 15_000
+#: Waited before a task is looked at again.
+LOOK_S: Final = 0.1

@@ -18,6 +18,7 @@ from ..contract.paging import LIST, Seal
 from ..contract.paging import Ask as Listed
 from ..contract.problem import FieldProblem, bad_arguments, problem
 from ..contract.snapshot import digest
+from ..files.folder import Folder
 from . import content as c
 from . import limits, store
 from . import requests as ask
@@ -30,7 +31,9 @@ _ABOUT: Final = ("command", "mode", "content", "format", "title", "containerId",
 
 
 class Asked(Struct, frozen=True, kw_only=True):
-    """The circumstances of one call. `earlier` = what is kept of the operation it goes on with."""
+    """The circumstances of one call. `earlier` = what is kept of the operation it goes on with; `folder` = where its files are;
+    `person` = its arguments are a person's own words.
+    """
 
     op: Operation
     call: Call
@@ -38,6 +41,9 @@ class Asked(Struct, frozen=True, kw_only=True):
     ask: Callable[[ask.Request], ask.Reply]
     chunk_chars: int = 0
     earlier: Memo | None = None
+    folder: Folder | None = None
+    person: bool = False
+    session: str = ""
 
     @property
     def name(self) -> str:
@@ -59,10 +65,13 @@ class Asked(Struct, frozen=True, kw_only=True):
 
 
 class Plan(Struct, frozen=True, kw_only=True):
+    """`upload` = the file of an import."""
+
     prepared: Prepared
-    requests: dict[str, ask.Request] = {}
+    requests: dict[str, ask.Request | ask.Local] = {}
     memo: Memo = Memo()
     node: dict[str, Any] = {}
+    upload: bytes = b""
 
 
 def planned(asked: Asked) -> Plan:
@@ -121,7 +130,8 @@ def _node_of(tenant: str, url: str) -> str:
     return node_id
 
 
-def _document(asked: Asked) -> dict[str, Any]:
+def document_of(asked: Asked) -> dict[str, Any]:
+    """The one document meant. Raises type_mismatch for a folder, and as `described`."""
     node = described(asked)
     if node["target"]["resourceType"] != "document":
         details = {"nodeId": node["target"]["nodeId"], "resourceType": node["target"]["resourceType"]}
@@ -129,7 +139,7 @@ def _document(asked: Asked) -> dict[str, Any]:
     return node
 
 
-def _folder(asked: Asked, container: str) -> None:
+def check_container(asked: Asked, container: str) -> None:
     """Raises not_found or type_mismatch unless it is a folder that is there."""
     if container == ask.ROOT:
         return
@@ -146,9 +156,9 @@ def _on(node: dict[str, Any], **more: Any) -> Prepared:
 
 def _read(asked: Asked) -> Plan:
     if asked.name == "list":
-        _folder(asked, asked.args.get("containerId", ask.ROOT))
+        check_container(asked, asked.args.get("containerId", ask.ROOT))
         return Plan(prepared=Prepared())
-    node = described(asked) if asked.name in ("inspect", "resolve") else _document(asked)
+    node = described(asked) if asked.name in ("inspect", "resolve") else document_of(asked)
     return Plan(prepared=_on(node), node=node)
 
 
@@ -156,7 +166,7 @@ def _read(asked: Asked) -> Plan:
 
 
 def _made(asked: Asked, resource: str, container: str, **more: Any) -> Prepared:
-    _folder(asked, container)
+    check_container(asked, container)
     target = store.target_of(asked.tenant, asked.new_id, resource, container)
     return Prepared(target=target, target_id=asked.new_id, **more)
 
@@ -178,7 +188,7 @@ def _create(asked: Asked) -> Plan:
 
 
 def _copy(asked: Asked) -> Plan:
-    node = _document(asked)
+    node = document_of(asked)
     source, title = node["target"], asked.args.get("title", node["title"])
     container = asked.args.get("containerId", source["container"]["id"])
     request = ask.Copy(node=asked.new_id, source=source["nodeId"], expected=node["revision"], title=title, container=container)
@@ -204,7 +214,9 @@ def _chunks(blocks: Sequence[str], chars: int) -> list[tuple[str, ...]]:
     return [tuple(chunk) for chunk in chunks]
 
 
-def _numbered(parts: Sequence[tuple[ask.Request, dict[str, Any]]]) -> tuple[tuple[Step, ...], dict[str, ask.Request], dict[str, dict[str, Any]]]:
+def _numbered(
+    parts: Sequence[tuple[ask.Request, dict[str, Any]]],
+) -> tuple[tuple[Step, ...], dict[str, ask.Request | ask.Local], dict[str, dict[str, Any]]]:
     """Steps, requests and facts of parts: `write`, or `write_1`, `write_2`, ..."""
     names = ["write"] if len(parts) == 1 else [f"write_{n}" for n in range(1, len(parts) + 1)]
     steps = tuple(replace(WRITE, name=name) for name in names)
@@ -231,7 +243,7 @@ def _update(asked: Asked) -> Plan:
     """`update` and `checkpoint_update`."""
     command = asked.args.get("command") or asked.args["mode"]
     _guard(asked, command in TAKES_AWAY)
-    node = _document(asked)
+    node = document_of(asked)
     change = (_whole if command in ("append", "overwrite") else _inside)(asked, node, command)
     steps, requests, facts = _numbered(change.parts)
     undo = Undo("doc.version_revert", {"nodeId": node["target"]["nodeId"]}, before=True)
@@ -321,7 +333,7 @@ def _inside(asked: Asked, node: dict[str, Any], command: str) -> _Change:
 
 
 def _save(asked: Asked) -> Plan:
-    node, label = _document(asked), asked.args.get("label", "")
+    node, label = document_of(asked), asked.args.get("label", "")
     request = ask.Save(node=node["target"]["nodeId"], expected=asked.args.get("expectedRevision"), label=label)
     return Plan(prepared=_on(node), requests={"write": request}, memo=Memo(facts={"write": {"label": label}}))
 
@@ -339,7 +351,7 @@ def _revert(asked: Asked) -> Plan:
     _guard(asked, demanded=True)
     if ("version" in args) == ("revision" in args):
         raise bad_arguments([FieldProblem("version|revision", "exactly_one", "one of them must stand")])
-    node = _document(asked)
+    node = document_of(asked)
     node_id = node["target"]["nodeId"]
     revision = args["revision"] if "revision" in args else version_revision(asked, node_id, args["version"])
     wanted = asked.ask(ask.Content(node=node_id, revision=revision))["hash"]
@@ -359,7 +371,7 @@ def _put(asked: Asked) -> Plan:
         "delete": {"state": "trashed"}, "restore": {"state": "live", "container": asked.args.get("containerId", old["containerId"])},
     }[asked.name]  # fmt: skip
     if "container" in given:
-        _folder(asked, given["container"])
+        check_container(asked, given["container"])
     back, field = {
         "move": ("move", "containerId"), "rename": ("rename", "title"), "delete": ("restore", ""), "restore": ("delete", "")
     }[asked.name]  # fmt: skip

@@ -103,6 +103,22 @@ class Save(Ask, frozen=True, kw_only=True):
     label: Label = ""
 
 
+class Submit(Ask, frozen=True, kw_only=True):
+    """A task (`tasks.Body`) to be done by whoever takes it, not before `due`."""
+
+    task: Id
+    kind: str
+    session: str
+    due: int
+    body: str
+
+
+class Cancel(Ask, frozen=True, kw_only=True):
+    """Nobody shall begin a task, or go on with it."""
+
+    task: Id
+
+
 class Describe(Ask, frozen=True, kw_only=True):
     """One node. `since` = also what changed after that revision."""
 
@@ -150,6 +166,8 @@ class Find(Ask, frozen=True, kw_only=True):
     step_id: StepId
 
 
+#: What is kept beside the journal, and never comes over a transport: a task says in which folder of this machine a file shall stand.
+Local = Submit | Cancel
 Write = Create | Edit | Revert | Copy | Put | Purge | Save
 Read = Describe | Content | Nodes | Versions | Facts | Find
 Request = Write | Read

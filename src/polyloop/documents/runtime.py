@@ -8,42 +8,53 @@ its own, because each may take its time or be lost. Reads never touch the writer
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable
 from typing import Any
+
+from msgspec.structs import replace
 
 from ..contract.leaf import Call, Operation, taking_back
 from ..contract.ledger import Entry
 from ..contract.operation import Answer, drive, operate, reconcile
 from ..contract.paging import Seal
-from ..contract.problem import ProblemError, as_wire, bad_arguments, problem
+from ..contract.problem import Problem, ProblemError, as_wire, bad_arguments, problem
+from ..contract.receipt import Receipt
 from ..contract.session import Session
+from ..contract.task import Ticket
 from ..db import Database, DbError, Tx
+from ..db.tasks import of_session
+from ..files.folder import Folder
 from ..files.threads import in_thread
 from ..ids import salt
 from ..journal import operations
 from ..journal.book import Book
 from ..journal.carry import Caller, Told, after_failure, answer_of, answering, check_session, lost, parted, typed
 from ..journal.operations import Recorded
-from . import service
+from . import limits, service, tasks
 from .desk import Desk, Reach
-from .leaves import AFTERWARDS, OPERATIONS, READ
+from .leaves import AFTERWARDS, ASIDE, OPERATIONS, READ, TASK_GETS, TASKED
 from .memo import Memo, memo_of
 from .plan import Asked
 from .requests import Transport
+from .service import Here
+from .worker import Means, Worker
 
 
 class DocRuntime(Book):
-    """Safe to use from any task of any loop. `transport` None = the service in this very store, atomically."""
+    """Safe to use from any task of any loop. `transport` None = the service in this very store, atomically; `folder` = where
+    files are read and landed; `lease_ms` = after which silence a worker's task may be taken over.
+    """
 
     prefix = "doc."
 
     def __init__(
         self, db: Database, tenant: str, now_ms: Callable[[], int], new_id: Callable[[], str], transport: Transport | None = None,
-        wait: Callable[[float], object] | None = None,
+        wait: Callable[[float], object] | None = None, *, folder: Folder | None = None, lease_ms: int = limits.LEASE_MS,
     ) -> None:  # fmt: skip
         super().__init__(db, tenant, now_ms)
-        self._new_id, self._transport = new_id, transport
+        self._new_id, self._transport, self._folder, self._lease_ms = new_id, transport, folder, lease_ms
         self._wait: Callable[[float], object] = wait or threading.Event().wait
         self._secret = b""
 
@@ -52,7 +63,7 @@ class DocRuntime(Book):
         caller = caller or Caller()
         try:
             check_session(caller)
-            if name in AFTERWARDS:
+            if name in ASIDE:
                 return await self._afterwards(name, arguments, caller)
             if name not in OPERATIONS:
                 raise problem("not_found", f"there is no operation {name}", stage="arguments", details={"operation": name})
@@ -64,7 +75,8 @@ class DocRuntime(Book):
                 operation_id=self._new_id(), arguments=own, now_ms=self._now_ms(), key=key, plan_id=caller.plan_id,
                 approved_by=caller.approved_by, continues=earlier.entry if earlier else None, dry_run=caller.dry_run,
             )  # fmt: skip
-            return await self._operate(op, call, caller, memo_of(earlier.memo) if earlier else None)
+            answer = await self._operate(op, call, caller, memo_of(earlier.memo) if earlier else None)
+            return await self._as_task(name, answer) if name in TASKED else answer
         except ProblemError as stop:
             return stop.problem
 
@@ -79,13 +91,32 @@ class DocRuntime(Book):
             recorded: Recorded | None = await self.db.read(operations.by_key, self.tenant, key)
         return None if recorded is None else await self._settled(recorded)
 
+    async def task(self, task_id: str) -> Ticket:
+        """How a task stands. Raises not_found."""
+        with typed("doc.task"):
+            return tasks.ticket_of(await self.db.read(tasks.get, self.tenant, task_id))
+
+    async def tasks(self, session: str) -> list[Ticket]:
+        """Every task of a session, oldest first."""
+        with typed("doc.task"):
+            return [tasks.ticket_of(task) for task in await self.db.read(of_session, self.tenant, session)]
+
+    def worker(self) -> Worker:
+        """One that carries out the tasks of this tenant; for a thread without a running loop."""
+        send = (self._transport or Here(self.db, self.tenant)).ask
+        return Worker(self.db, self.tenant, Means(self._made, send, self._now_ms, self._wait, self._lease_ms))
+
+    def _made(self, arguments: dict[str, Any], key: str) -> Answer:
+        return asyncio.run(self.call("create", arguments, Caller(key=key)))
+
     # --- carrying out ------------------------------------------------------------------------------------------------
 
     async def _operate(self, op: Operation, call: Call, caller: Caller, earlier: Memo | None) -> Answer:
         seal = Seal(await self._signing(), call.now_ms)
-        if self._transport is not None:
-            across = self._across(self._transport)
-            return await in_thread(lambda: self._drive(across, op, call, caller, earlier, seal), lambda: None)
+        if self._transport is not None or op.name.removeprefix("doc.") in TASKED:
+            across = self._across(self._transport or Here(self.db, self.tenant))
+            with typed(op.name):
+                return await in_thread(lambda: self._drive(across, op, call, caller, earlier, seal), lambda: None)
         answers: list[Told] = []
 
         def work(tx: Tx) -> Answer:
@@ -101,10 +132,17 @@ class DocRuntime(Book):
     ) -> Answer:
         """One call to its end. `answers`: where to keep what the pipeline was told."""
         chunk = self._transport.chunk_chars if self._transport else 0
-        asked = Asked(op=op, call=call, tenant=self.tenant, ask=lambda r: reach.send(r, ""), chunk_chars=chunk, earlier=earlier)
+        asked = Asked(
+            op=op, call=call, tenant=self.tenant, ask=lambda r: reach.send(r, ""), chunk_chars=chunk, earlier=earlier, folder=self._folder,
+            person=caller.person, session=caller.session,
+        )  # fmt: skip
         known = reach.run(operations.facts, self.tenant, caller.session) if caller.session else ()
         session = Session(caller.mode, known, lasting=caller.session != "")
-        desk = Desk(self.tenant, reach, session=caller.session, seal=seal, wait=self._wait, asked=asked)
+
+        def finish(task_id: str) -> Ticket:
+            return tasks.ticket_of(self.worker().finish(task_id, caller.wait_s))
+
+        desk = Desk(self.tenant, reach, session=caller.session, seal=seal, wait=self._wait, asked=asked, finish=finish)
         process = operate(op, call, session, atomic=reach.atomic)
         answer = drive(process, answering(desk, answers))
         if caller.session and session.fresh:
@@ -141,6 +179,10 @@ class DocRuntime(Book):
             return await self.db.write(lambda tx: work(self._within(tx)))
 
     async def _afterwards(self, name: str, arguments: dict[str, Any], caller: Caller) -> Answer:
+        if name in TASK_GETS:
+            if wrong := TASK_GETS[name].problems(arguments):
+                raise bad_arguments(wrong)
+            return _imported(await self.task(arguments["taskId"]))
         key = arguments.get("operationKey") if name == "compensate" else None
         own = {n: v for n, v in arguments.items() if not (key and n == "operationKey")}
         if wrong := AFTERWARDS[name].problems(own):
@@ -163,6 +205,21 @@ class DocRuntime(Book):
         arguments = {**taking_back(op, receipt.compensation), **({"operationKey": key} if key else {})}
         return await self.call(op.name.removeprefix("doc."), arguments, caller)
 
+    async def _as_task(self, name: str, answer: Answer) -> Answer:
+        """The answer of an operation that began a task, by how the task stands now. An import has a receipt of its own (S0.18)."""
+        if isinstance(answer, Ticket):
+            return await self.task(answer.task_id)
+        if name != "import" or not isinstance(answer, Receipt) or "taskId" not in answer.data:
+            return answer
+        ended = await self.task(answer.data["taskId"])
+        if not ended.terminal:
+            return ended
+        if not ended.complete:
+            why = ended.error or Problem("task_failed", f"the import ended {ended.state}", execution_started=None)
+            details = {**why.details, "taskId": ended.task_id, "state": ended.state, "operationId": answer.data["operationId"]}
+            return replace(why, operation="doc.import", details=details)
+        return {**_receipt_of_import(ended), "operationId": answer.data["operationId"]} if answer.ok else answer
+
     # --- small parts -------------------------------------------------------------------------------------------------
 
     async def _signing(self) -> bytes:
@@ -171,3 +228,13 @@ class DocRuntime(Book):
                 found = await self.db.read(lambda tx: tx.row("select secret from op_secret where tenant = ?", operations.EVERYBODY))
                 self._secret = found[0].encode() if found else await self.db.write(operations.secret, salt())
         return self._secret
+
+
+def _imported(found: Ticket) -> Answer:
+    return _receipt_of_import(found) if found.complete and found.kind == "import" else found
+
+
+def _receipt_of_import(found: Ticket) -> dict[str, Any]:
+    """The import's own receipt: no status, no steps (S0.18)."""
+    result = found.result or {}
+    return {"success": True, "taskId": found.task_id, **{n: v for n, v in result.items() if n != "target"}, "target": result["target"]}

@@ -17,15 +17,15 @@ from msgspec.structs import replace
 
 from ..contract.problem import as_wire, problem
 from ..contract.snapshot import digest, require_current
-from ..db import Tx
+from ..db import Database, Tx
 from ..formats.blocks import Block
-from . import limits, store
+from . import limits, store, tasks
 from . import requests as ask
 from .positions import numbered, spread
 from .store import Node, Row
 
 
-def serve(tx: Tx, tenant: str, request: ask.Request, step_id: str = "") -> ask.Reply:
+def serve(tx: Tx, tenant: str, request: ask.Request | ask.Local, step_id: str = "") -> ask.Reply:
     """The reply. Raises ProblemError (execution_started False) for what is refused."""
     read = _READS.get(type(request))
     if read is not None:
@@ -44,6 +44,19 @@ def serve(tx: Tx, tenant: str, request: ask.Request, step_id: str = "") -> ask.R
     reply = _WRITES[type(request)](tx, tenant, request, step_id)
     store.log_write(tx, tenant, step_id, asked, reply)
     return reply
+
+
+class Here:
+    """The service of this very store as a transport: each request a transaction of its own."""
+
+    chunk_chars = 0
+
+    def __init__(self, db: Database, tenant: str) -> None:
+        self._db, self._tenant = db, tenant
+
+    def ask(self, request: ask.Request, step_id: str = "") -> ask.Reply:
+        """Raises ProblemError, DbError."""
+        return self._db.write_sync(serve, self._tenant, request, step_id)
 
 
 # --- writes ----------------------------------------------------------------------------------------------------------
@@ -322,6 +335,7 @@ def _find(tx: Tx, tenant: str, r: ask.Find) -> ask.Reply:
 
 _WRITES: Final[dict[type, Callable[[Tx, str, Any, str], ask.Reply]]] = {
     ask.Create: _create, ask.Edit: _edit, ask.Revert: _revert, ask.Copy: _copy, ask.Put: _put, ask.Purge: _purge, ask.Save: _save,
+    ask.Submit: tasks.submit, ask.Cancel: tasks.cancel,
 }  # fmt: skip
 _READS: Final[dict[type, Callable[[Tx, str, Any], ask.Reply]]] = {
     ask.Describe: _describe, ask.Content: _content, ask.Nodes: _page, ask.Versions: _versions, ask.Facts: _facts, ask.Find: _find,

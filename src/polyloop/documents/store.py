@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from ..contract.problem import problem
 from ..contract.snapshot import digest
-from ..db import Schema, Tx
+from ..db import Schema, Tx, tasks
 from ..journal.operations import SCHEMA as JOURNAL
 from .limits import IDS_SHOWN
 from .requests import ROOT
@@ -74,7 +74,9 @@ drop table doc_approval;
 drop table doc_fact;
 drop table doc_secret;
 """
-SCHEMAS: Final = (JOURNAL, Schema("documents", (_TABLES, _MOVED)))
+#: The file of an import, until its task has ended. A bytes column is `bytea` to PostgreSQL, and SQLite takes any name.
+_UPLOADS: Final = "create table doc_upload (tenant text not null, task text not null, data bytea not null, primary key (tenant, task));"
+SCHEMAS: Final = (JOURNAL, Schema("documents", (_TABLES, _MOVED, tasks.TABLES + _UPLOADS)))
 
 
 class Node(Struct, frozen=True, kw_only=True):

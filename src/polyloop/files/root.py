@@ -155,6 +155,20 @@ class Root:
                     swept += _swept(found)
         return swept
 
+    def sweep_beside(self, path: str) -> int:
+        """`sweep` for the one folder a file stands in. Raises FileProblem for a path that is none."""
+        with telling(path):
+            try:
+                folder = self._resolve(self.fd, parts_of(path)[:-1], FOLDER)
+            except FileNotFoundError:
+                return 0
+            try:
+                with os.scandir(folder) as scan:
+                    names = sorted(e.name for e in scan if e.name.startswith(TEMPORARY) and e.is_file(follow_symlinks=False))
+                return sum(_swept(_Found(folder, name, Entry(name, "file"))) for name in names)
+            finally:
+                os.close(folder)
+
     def _walk(self, under: str) -> Iterator[_Found]:
         parts = parts_of(under) if under else ()
         with telling(under or "."):

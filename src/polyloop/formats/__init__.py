@@ -20,12 +20,8 @@ _MAGIC: Final = {"docx": (b"PK\x03\x04", b"\xd0\xcf\x11\xe0"), "pdf": (b"%PDF-",
 _MAGIC_WITHIN_BYTES: Final = 1024
 
 
-def read(name: str, data: bytes) -> Document:
-    """The document in a file; its format follows from the name's ending (md, markdown, txt, text, docx, pdf).
-
-    Raises ProblemError naming the file: type_mismatch (unknown ending, damaged, undecodable), validation (empty, too large, encrypted,
-    without text), capability_unavailable (library missing); `details.reason` says which.
-    """
+def kind_of(name: str, data: bytes) -> str:
+    """The format of a file by its ending, once its size and first bytes do not speak against it. Raises as `read`."""
     kind = _FORMATS.get(name.rpartition(".")[2].lower()) if "." in name else None
     if kind is None:
         raise unreadable(name, "unknown_format", "its format is not known; md, txt, docx and pdf are read")
@@ -35,6 +31,16 @@ def read(name: str, data: bytes) -> Document:
         raise unreadable(name, "too_large", f"it has {len(data)} bytes; the limit is {MAX_FILE_BYTES}")
     if kind in _MAGIC and not any(magic in data[:_MAGIC_WITHIN_BYTES] for magic in _MAGIC[kind]):
         raise unreadable(name, "corrupt", f"its content is not {kind}")
+    return kind
+
+
+def read(name: str, data: bytes) -> Document:
+    """The document in a file; its format follows from the name's ending (md, markdown, txt, text, docx, pdf).
+
+    Raises ProblemError naming the file: type_mismatch (unknown ending, damaged, undecodable), validation (empty, too large, encrypted,
+    without text), capability_unavailable (library missing); `details.reason` says which.
+    """
+    kind = kind_of(name, data)
     document = _read(kind, name, data)
     if sum(len(block.text) for block in document.blocks) > MAX_CHARACTERS:
         raise unreadable(name, "too_many_characters", f"it has more than {MAX_CHARACTERS} characters")
@@ -74,6 +80,16 @@ def write(document: Document, target: Target) -> bytes:
     from polyloop.formats.docx_out import write_docx
 
     return write_docx(document)
+
+
+def same_text(document: Document, target: Target, data: bytes) -> None:
+    """Re-open what `write(document, target)` gave and compare its text with the tree's. Raises task_failed where they differ."""
+    from polyloop.formats.check import compare, pieces
+
+    found = _read(target, f"file.{target}", data)
+    raw = any(block.type == "raw" for block in document.blocks)
+    said = [block.label + (block.text or block.src if block.type in ("image", "file") else block.text) for block in found.blocks]
+    compare(pieces(document), "".join(said), whole=not raw)
 
 
 def losses(document: Document, target: Target) -> tuple[Loss, ...]:

@@ -22,7 +22,7 @@ from ..contract.problem import Problem, ProblemError
 from ..contract.receipt import Receipt, Status
 from ..contract.session import Read
 from ..contract.task import Ticket
-from ..documents.leaves import AFTERWARDS, OPERATIONS, PURPOSE
+from ..documents.leaves import ASIDE, OPERATIONS, PURPOSE
 from ..journal.carry import Caller
 from ..kernel.objects import Json, ToolSpec
 from ..kernel.records import Evidence, Part
@@ -57,12 +57,18 @@ def outcome(answer: Answer, ref: str = "") -> Outcome | Deferred:
     if isinstance(answer, Receipt):
         return Outcome(cast(Any, _BY_STATUS[answer.status]), parts, evidence=(_receipt_evidence(answer),), code="" if answer.ok else answer.status)
     if isinstance(answer, Ticket):
-        return Deferred(answer.task_id, "task", dispatched=True, prompt=wire)
+        if not answer.terminal:
+            return Deferred(answer.task_id, "task", dispatched=True, prompt=wire)
+        return Outcome(
+            "ok" if answer.complete else "error", parts, evidence=(_ticket_evidence(answer),), code="" if answer.complete else "task_failed"
+        )
     if isinstance(answer, Problem):
         if answer.kind == "confirmation_required" and "planId" in answer.details:
             return Deferred(f"{ASKED}{answer.details['planId']}", "approval", answer.details["expiresAt"], prompt=answer.details["plan"])
         status, code = _BY_KIND.get(answer.kind, ("error", answer.kind))
         return Outcome(cast(Any, status), parts, code=code)
+    if answer.get("success") is True and "operationId" in answer:  # the receipt of an import
+        return Outcome("ok", parts, evidence=(Evidence(answer["operationId"], "receipt", "success", complete=True),))
     cited = (Evidence(ref, "list", complete=answer["complete"]),) if ref else ()
     return Outcome("ok", parts, evidence=cited)
 
@@ -71,11 +77,17 @@ def _receipt_evidence(receipt: Receipt) -> Evidence:
     return Evidence(receipt.data["operationId"], "receipt", receipt.status, receipt.status in _SETTLED, complete=receipt.ok)
 
 
-def settled(entry: Entry | None) -> Settled:
-    """What a reconciliation proved. None = it never began."""
+def _ticket_evidence(answer: Ticket) -> Evidence:
+    return Evidence(answer.task_id, "ticket", answer.state, answer.terminal, complete=answer.complete)
+
+
+def settled(entry: Entry | None, task: Ticket | None = None) -> Settled:
+    """What a reconciliation proved. None = it never began; `task` = the one it began."""
     if entry is None:
         return NotStarted()
     receipt = entry.receipt
+    if task is not None and receipt is not None and receipt.status != "unknown":
+        return cast(Outcome, outcome(task)) if task.terminal else Pending(task.task_id)
     if receipt is None:
         return Pending(entry.operation_id)
     if receipt.status == "unknown":
@@ -85,8 +97,11 @@ def settled(entry: Entry | None) -> Settled:
     return cast(Outcome, outcome(receipt))
 
 
-def items(run: str, entries: list[Entry], lists: list[Read]) -> list[Item]:
-    """What a run may cite: its receipts and its lists. A partial success that was gone on with, to success, is settled."""
+def items(run: str, entries: list[Entry], lists: list[Read], tickets: list[Ticket]) -> list[Item]:
+    """What a run may cite: its receipts, its tasks and its lists. A partial success that was gone on with, to success, is settled.
+
+    Where an operation began a task, the task tells what is still open, and whether it is done (S0.24).
+    """
     earlier, gone_on = {e.operation_id: e.continues for e in entries}, set[str]()
     for e in entries:
         here = e.continues if e.receipt and e.receipt.ok else ""
@@ -94,10 +109,14 @@ def items(run: str, entries: list[Entry], lists: list[Read]) -> list[Item]:
             gone_on.add(here)
             here = earlier.get(here, "")
     out = [Item(ref=e.operation_id, type="receipt", run=run, status="running", settled=False, complete=False) for e in entries if e.receipt is None]
+    begun = {t.task_id: t for t in tickets}
     for e in entries:
         if e.receipt is not None:
-            done = e.receipt.status in _SETTLED or e.operation_id in gone_on
-            out.append(Item(ref=e.operation_id, type="receipt", run=run, status=e.receipt.status, settled=done, complete=e.receipt.ok))
+            task = begun.get(str(e.receipt.data.get("taskId")))
+            done = e.receipt.status in _SETTLED or e.operation_id in gone_on or task is not None
+            complete = e.receipt.ok if task is None else task.complete
+            out.append(Item(ref=e.operation_id, type="receipt", run=run, status=e.receipt.status, settled=done, complete=complete))
+    out += [Item(ref=t.task_id, type="ticket", run=run, status=t.state, settled=t.terminal, complete=t.complete) for t in tickets]
     return out + [Item(ref=read.id, type="list", run=run, complete=read.level == 1) for read in lists]
 
 
@@ -121,6 +140,8 @@ class DocTool(Struct, frozen=True):
         elif action.approved:
             caller = Caller(session=caller.session, key=caller.key, approved_by="run")
         answer = await self._fitting(documents, dict(action.args), caller)
+        if isinstance(answer, Ticket) and self.spec.effect == "read":  # asked how it stands: that it is open is an answer
+            return Outcome("ok", (Part(text=json.dumps(shown(answer)[0], ensure_ascii=False)),), evidence=(_ticket_evidence(answer),))
         if not isinstance(answer, dict) or "items" not in answer:
             return outcome(answer)
         ref = f"list_{action.key[:16]}"
@@ -149,7 +170,10 @@ class DocTool(Struct, frozen=True):
 
     async def _settle(self, action: Action, token: str | None, fence: bool) -> Settled:  # noqa: FBT001  # the seam's signature
         try:
-            return settled(await self.of(action.scope).settle(action.key))
+            documents = self.of(action.scope)
+            entry = await documents.settle(action.key)
+            begun = entry.receipt.data.get("taskId") if entry and entry.receipt else None
+            return settled(entry, await documents.task(begun) if begun else None)
         except ProblemError:
             return Unknown()  # a service that cannot be asked
 
@@ -161,7 +185,7 @@ def document_tools(of: Callable[[str], DocRuntime]) -> dict[str, DocTool]:
 
 def _spec(name: str) -> ToolSpec:
     op = OPERATIONS.get(name)
-    schema = op.arguments.raw if op else AFTERWARDS[name].raw
+    schema = op.arguments.raw if op else ASIDE[name].raw
     if name in _IN_PARTS:
         schema = {**schema, "properties": {**schema["properties"], "continues": _CONTINUES}}
     writes = name == "compensate" or (op is not None and op.effect == "write")
@@ -173,4 +197,5 @@ def _spec(name: str) -> ToolSpec:
 
 async def citable(documents: DocRuntime, run: str, more: Iterable[Item] = ()) -> Citable:
     """What a run may cite, from the documents' own record of it; `more` = what else there is."""
-    return Citable([*items(run, await documents.entries(run), await documents.readings(run, LIST_MARK)), *more])
+    entries, lists, tickets = await documents.entries(run), await documents.readings(run, LIST_MARK), await documents.tasks(run)
+    return Citable([*items(run, entries, lists, tickets), *more])

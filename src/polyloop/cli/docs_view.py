@@ -1,0 +1,67 @@
+"""What operations on documents answer, for people: one sentence, and tables where there are rows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, cast
+
+import msgspec
+
+from polyloop.contract.problem import as_wire
+from polyloop.contract.task import Ticket
+from polyloop.formats.blocks import Loss
+from polyloop.formats.words import say_loss
+from polyloop.words.catalog import Lang, say
+
+from .cells import fit, pad, width
+
+#: Columns of a table and the fields they show, by what stands in its rows; the first that fits.
+_TABLES: Final[tuple[tuple[str, ...], ...]] = (("nodeId", "resourceType", "title"), ("version", "revision", "label"))
+_CELL_COLUMNS: Final = 60
+
+
+def for_people(lang: Lang, op: str, answer: dict[str, Any]) -> str:
+    """One answer as lines."""
+    if error := answer.get("error"):
+        if "taskId" in answer:
+            return _task(answer, lang)
+        status = error["details"].get("status") or "failed"
+        line = say(f"doc.{status}", lang, operation=error["operation"] or op)
+        return "\n".join([line, f"{error['kind']}: {error['message']}", *(f"planId {p}" for p in [error["details"].get("planId")] if p)])
+    if "state" in answer and "taskId" in answer:
+        return _task(answer, lang)
+    if isinstance(data := answer.get("data"), dict) and "content" in data:
+        return str(cast("dict[str, Any]", data)["content"])
+    line = say("doc.success", lang, operation=answer.get("operation", f"doc.{op}"))
+    if isinstance(rows := answer.get("items"), list):
+        more = [] if answer.get("complete") else [say("doc.list.incomplete", lang)]
+        return "\n".join([*table(cast("list[dict[str, Any]]", rows)), *more]) or say("list.none", lang)
+    losses = [f"  - {say_loss(loss, lang)}" for loss in _losses(answer)]
+    return "\n".join([line, *losses, json.dumps(answer.get("data", answer), ensure_ascii=False, indent=2)])
+
+
+def _losses(answer: Mapping[str, Any]) -> list[Loss]:
+    data = cast("dict[str, Any]", answer.get("data") or {})
+    return msgspec.convert(answer.get("losses") or data.get("losses") or [], list[Loss])
+
+
+def table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Rows of the same kind under their heads, in columns as wide as needed."""
+    if not rows:
+        return []
+    heads = next((names for names in _TABLES if names[0] in rows[0]), tuple(rows[0]))
+    lines = [heads, *(tuple(fit(str(row.get(name, "")), _CELL_COLUMNS) for name in heads) for row in rows)]
+    wide = [max(width(line[n]) for line in lines) for n in range(len(heads))]
+    return ["  ".join(pad(cell, w) for cell, w in zip(line, wide, strict=True)).rstrip() for line in lines]
+
+
+def task_line(task: Ticket, lang: Lang) -> str:
+    """How a task stands, on one line."""
+    return _task(as_wire(task), lang)
+
+
+def _task(told: Mapping[str, Any], lang: Lang) -> str:
+    result, error = (cast("dict[str, Any]", told.get(name) or {}) for name in ("result", "error"))
+    what = result.get("output") or result.get("documentUrl") or error.get("message", "")
+    return f"{told['taskId']}  {pad(say('doc.task.' + told['state'], lang), 8)}  {told['kind']}  {fit(str(what), 100)}".rstrip()
