@@ -84,4 +84,8 @@ def test_S1_24_dropping_any_one_constraint_fails_a_cell(name: str) -> None:
 
 
 def _noticed(shape: Shape, table_of_cells: list[tuple[Any, list[FieldProblem]]]) -> bool:
-    return any({(p.field, p.issue) for p in shape.problems(cell.value)} != {(p.field, p.issue) for p in verdict} for cell, verdict in table_of_cells)
+    return any(_told(shape.problems(cell.value)) != _told(verdict) for cell, verdict in table_of_cells)
+
+
+def _told(found: list[FieldProblem]) -> list[tuple[str, str]]:
+    return sorted((p.field, p.issue) for p in found)

@@ -72,7 +72,7 @@ class Desk:
             head = find_canvas(self._tx, self._tenant, self._caller.owner, self._caller.within)
         return Asked(
             op=self._doing.op, args=call.arguments, board=Board(self._tx, self._tenant, head), session=self._session,
-            mark=call.operation_id, now_ms=call.now_ms, owner=self._caller.owner,
+            mark=call.operation_id, now_ms=call.now_ms, owner=self._caller.owner, yes=call.approved_by != "",
         )  # fmt: skip
 
     def find_approval(self, command: leaf.FindApproval) -> Approval | None:

@@ -44,3 +44,7 @@ SIDE: Final = 8_192
 GAP: Final = 80
 #: Ids of each kind that a conflict names; the rest is counted.
 IDS_SHOWN: Final = 50
+#: Nodes of one arrangement, its groups, and the widest space between them.
+ARRANGED: Final = 50
+GROUPS: Final = 12
+ARRANGE_GAP: Final = 400

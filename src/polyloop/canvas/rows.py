@@ -89,8 +89,11 @@ def page(rows: Sequence[Row], offset: int, count: int, shown: Callable[[int, Row
             break
         out.append(told)
     end = offset + len(out)
-    more = {"nextOffset": end} if end < len(rows) else {}
-    return {"rows": out, "range": {"offset": offset, "count": len(out), "total": len(rows)}, "totalRows": len(rows), "hasMore": bool(more), **more}
+    more = end < len(rows)
+    return {
+        "rows": out, "range": {"offset": offset, "count": len(out), "total": len(rows)}, "totalRows": len(rows), "hasMore": more,
+        "nextOffset": end if more else None,
+    }  # fmt: skip
 
 
 def check_offset(session: Session, node: Node, field: str, offset: int) -> list[FieldProblem]:
@@ -132,10 +135,10 @@ def check_row(session: Session, node: Node, args: Mapping[str, Any]) -> list[Fie
     return session.handles.check("rowId", ROW, args["rowId"], node.id, node.hash)
 
 
-def write_facts(session: Session, was: Node | None, now: Node, rows: Sequence[Row], touched: Iterable[str]) -> tuple[Fact, ...]:
-    """What a session knows after its own write: what it knew before, and the rows it made or changed. `was` None = it made the node."""
+def write_facts(session: Session, was: str, now: Node, rows: Sequence[Row], touched: Iterable[str]) -> tuple[Fact, ...]:
+    """What a session knows after its own write: what it knew at the hash before (`was`; "" = it made the node), and what it wrote itself."""
     mine = set(touched)
-    known = tuple(row.id for row in rows if row.id in mine or (was and session.handles.knows(ROW, row.id, now.id, was.hash)))
-    whole = was is None or not session.unread([Need("", ALL, now.id, 1, was.hash)])
+    known = tuple(row.id for row in rows if row.id in mine or session.handles.knows(ROW, row.id, now.id, was))
+    whole = not was or not session.unread([Need("", ALL, now.id, 1, was)])
     seen = [Read(ROW, f"{now.id}/{row.id}", WHOLE, row_digest(row)) for row in rows if row.id in mine]
     return (Issued(ROW, known, now.id, now.hash), *seen, *((Read(ALL, now.id, 1, now.hash),) if whole else ()))

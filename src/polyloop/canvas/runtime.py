@@ -13,7 +13,7 @@ from typing import Any
 from ..contract.leaf import Call
 from ..contract.ledger import Entry
 from ..contract.operation import Answer
-from ..contract.problem import ProblemError, problem
+from ..contract.problem import ProblemError, is_object, problem
 from ..db import Database
 from ..journal import operations
 from ..journal.book import Book
@@ -41,17 +41,20 @@ class CanvasRuntime(Book):
             if doing is None:
                 raise problem("not_found", f"there is no operation {name}", stage="arguments", details={"operation": name})
             own, beside = parted(doing.op, arguments)
-            key = "" if caller.dry_run else beside.get("operationKey") or caller.key
+            foretold = is_object(own) and own.get("dryRun") is True
+            dry = caller.dry_run or foretold
+            key = "" if dry else beside.get("operationKey") or caller.key
             call = Call(
                 operation_id=self._new_id(), arguments=own, now_ms=self._now_ms(), within=f"{caller.owner}/{caller.within}", key=key,
-                plan_id=caller.plan_id, approved_by=caller.approved_by, dry_run=caller.dry_run,
+                plan_id=caller.plan_id, approved_by=caller.approved_by, dry_run=dry,
                 continues=(await self.recorded(beside["continues"])).entry if "continues" in beside else None,
             )  # fmt: skip
             carried = Carried(
                 db=self.db, tenant=self.tenant, op=doing.op, call=call, caller=caller, under=caller.within,
                 desk=lambda tx, session: Desk(tx, self.tenant, doing, caller, session),
             )  # fmt: skip
-            return await carried.answer()
+            answer = await carried.answer()
+            return {**answer, **answer["plan"]["resolved"]} if foretold and isinstance(answer, dict) else answer
         except ProblemError as stop:
             return stop.problem
 

@@ -37,7 +37,9 @@ WRITE: Final = Step("write", effect=True, reply=_REPLY, echo=("canvasId",))
 
 
 class Asked(Struct, frozen=True, kw_only=True):
-    """The circumstances of one call. `mark` = the id of the operation: ids the server makes come from it."""
+    """The circumstances of one call. `mark` = the id of the operation: ids the server makes come from it; `yes` = a person
+    says yes with the call.
+    """
 
     op: Operation
     args: dict[str, Any]
@@ -46,6 +48,7 @@ class Asked(Struct, frozen=True, kw_only=True):
     mark: str
     now_ms: int
     owner: str
+    yes: bool = False
 
     @property
     def canvas_id(self) -> str:

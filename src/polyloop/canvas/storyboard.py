@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from ..contract.problem import FieldProblem
 from . import limits
 from .model import Draft, Node, Row
+from .ops import HASH, ID
 from .registry import NODE_TYPES
 from .rows import Edited, acting, made_id, row_named
 
@@ -28,10 +29,9 @@ ROLES: Final = ("character", "environment", "wardrobe", "prop", "weapon", "style
 SERVER: Final = ("imageNodeId", "videoNodeId", "status")
 MEDIA: Final = frozenset({"image", "video", "audio", "character"})
 
-_ID: Final = {"type": "string", "maxLength": limits.ID_CHARS}
 _BINDING: Final = {
     "type": "object", "required": ["nodeId", "role"],
-    "properties": {"nodeId": _ID, "role": {"enum": list(ROLES)}, "priority": {"type": "integer", "minimum": 0, "maximum": limits.PRIORITY}},
+    "properties": {"nodeId": ID, "role": {"enum": list(ROLES)}, "priority": {"type": "integer", "minimum": 0, "maximum": limits.PRIORITY}},
 }  # fmt: skip
 _FIELDS: Final = {
     "durationSeconds": {"type": "number", "exclusiveMinimum": 0, "maximum": limits.SHOT_SECONDS},
@@ -40,13 +40,12 @@ _FIELDS: Final = {
 }
 #: A new shot has a length, and a plot or a motion.
 _WHOLE_ROW: Final = {"required": ["durationSeconds"], "anyOf": [{"required": ["plotDescription"]}, {"required": ["videoMotionPrompt"]}]}
-_HASH: Final = {"type": "string", "maxLength": limits.PART_ID_CHARS}
 _PLACE: Final = {"type": "integer", "minimum": -limits.REACH, "maximum": limits.REACH}
 
 CREATE: Final[dict[str, Any]] = {
     "type": "object", "required": ["snapshotHash", "nodeId", "title", "rows"],
     "properties": {
-        "snapshotHash": _HASH, "nodeId": _ID, "title": {"type": "string", "maxLength": limits.TITLE_CHARS},
+        "snapshotHash": HASH, "nodeId": ID, "title": {"type": "string", "maxLength": limits.TITLE_CHARS},
         "rows": {"type": "array", "minItems": 1, "maxItems": limits.NEW_ROWS, "items": {"type": "object", "properties": _FIELDS, **_WHOLE_ROW}},
         "x": _PLACE, "y": _PLACE,
     },
@@ -57,7 +56,7 @@ _ACTIONS: Final = {"append": (("patch",), ()), "update": (("rowId", "patch"), ()
 EDIT: Final[dict[str, Any]] = {
     "type": "object", "required": ["snapshotHash", "nodeId", "action"],
     "properties": {
-        "snapshotHash": _HASH, "nodeId": _ID, "action": {"enum": list(_ACTIONS)},
+        "snapshotHash": HASH, "nodeId": ID, "action": {"enum": list(_ACTIONS)},
         "rowId": {"type": "string", "maxLength": limits.PART_ID_CHARS}, "patch": _PATCH,
     },
     "allOf": [
@@ -68,7 +67,7 @@ EDIT: Final[dict[str, Any]] = {
 READ: Final[dict[str, Any]] = {
     "type": "object", "required": ["nodeId", "offset"],
     "properties": {
-        "nodeId": _ID, "offset": {"type": "integer", "minimum": 0, "description": "0, or a nextOffset as it was given"},
+        "nodeId": ID, "offset": {"type": "integer", "minimum": 0, "description": "0, or a nextOffset as it was given"},
         "rows": {"type": "integer", "minimum": 1, "maximum": limits.PAGE_ROWS, "description": "rows of this page; 1 shows the row whole"},
     },
 }  # fmt: skip

@@ -16,6 +16,7 @@ from ..contract.problem import FieldProblem
 from ..words.catalog import MENTION
 from . import limits
 from .model import Draft, Node, Row
+from .ops import HASH, ID
 from .rows import Edited, acting, made_id, row_named
 
 TYPE: Final = "batch-table"
@@ -24,12 +25,11 @@ CONCURRENCY: Final = (1, 5, 10)
 #: What the server alone writes into a row.
 SERVER: Final = ("outputNodeId",)
 
-_ID: Final = {"type": "string", "maxLength": limits.ID_CHARS}
 _PATCH: Final = {
     "type": "object", "minProperties": 1,
     "properties": {
         "enabled": {"type": "boolean"},
-        "inputNodeIds": {"type": "array", "items": _ID, "maxItems": limits.COLUMNS, "uniqueItems": True},
+        "inputNodeIds": {"type": "array", "items": ID, "maxItems": limits.COLUMNS, "uniqueItems": True},
         "prompt": {"type": "string", "maxLength": limits.ROW_TEXT_CHARS},
     },
 }  # fmt: skip
@@ -41,7 +41,7 @@ _ACTIONS: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
 EDIT: Final[dict[str, Any]] = {
     "type": "object", "required": ["snapshotHash", "nodeId", "action"],
     "properties": {
-        "snapshotHash": {"type": "string", "maxLength": limits.PART_ID_CHARS}, "nodeId": _ID, "action": {"enum": list(_ACTIONS)},
+        "snapshotHash": HASH, "nodeId": ID, "action": {"enum": list(_ACTIONS)},
         "rowId": {"type": "string", "maxLength": limits.PART_ID_CHARS}, "patch": _PATCH, "operation": {"enum": list(OPERATIONS)},
         "concurrency": {"enum": list(CONCURRENCY)},
         "globalPrompt": {"type": "string", "minLength": 0, "maxLength": limits.ROW_TEXT_CHARS, "description": "an empty text takes it away"},
@@ -50,7 +50,7 @@ EDIT: Final[dict[str, Any]] = {
 }  # fmt: skip
 READ: Final[dict[str, Any]] = {
     "type": "object", "required": ["nodeId", "offset"],
-    "properties": {"nodeId": _ID, "offset": {"type": "integer", "minimum": 0, "description": "0, or a nextOffset as it was given"}},
+    "properties": {"nodeId": ID, "offset": {"type": "integer", "minimum": 0, "description": "0, or a nextOffset as it was given"}},
 }  # fmt: skip
 
 #: A mention begins here, unless it is the middle of an address.

@@ -18,7 +18,7 @@ from ..contract import leaf
 from ..contract.leaf import Call, Operation
 from ..contract.ledger import Entry
 from ..contract.operation import Answer, drive, operate
-from ..contract.problem import FieldProblem, Problem, ProblemError, bad_arguments, problem
+from ..contract.problem import FieldProblem, Problem, ProblemError, bad_arguments, is_object, problem
 from ..contract.session import Cleared, Fact, Missed, Mode, Session
 from ..contract.task import Ticket
 from ..db import CommitUnknown, Database, DbError, Tx
@@ -66,12 +66,12 @@ def check_session(caller: Caller) -> None:
 
 def parted(op: Operation, arguments: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
     """The leaf's own arguments, and what stands beside them in a write: `operationKey`, `continues`."""
-    names = ("operationKey", "continues") if op.effect != "read" else ()
+    names = ("operationKey", "continues") if op.effect != "read" and is_object(arguments) else ()
     beside = {name: arguments[name] for name in names if name in arguments}
     wrong = [FieldProblem(n, "wrong_type", "a text of 1 to 200 characters") for n, v in beside.items() if not is_name(v)]
     if wrong:
         raise bad_arguments(wrong)
-    return {name: value for name, value in arguments.items() if name not in beside}, beside
+    return {name: value for name, value in arguments.items() if name not in beside} if beside else arguments, beside
 
 
 def answer_of(entry: Entry) -> Answer:
