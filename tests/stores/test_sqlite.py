@@ -14,7 +14,7 @@ from polyloop.db import Database, Schema
 from polyloop.kernel import records as r
 from polyloop.kernel.seams import CorruptStore, Holder, Log, NewerSchema, Signal, StoreError, StoreUnknown, Stream
 from polyloop.stores.process import this_process
-from polyloop.stores.sqlite import SCHEMA, SqliteLog, open_log
+from polyloop.stores.sqlite import LONG_BYTES, SCHEMA, SqliteLog, open_log
 from tests.db.shim import FailingDisk
 from tests.stores.chains import RUN, batches, chain
 
@@ -273,3 +273,19 @@ def test_a_damaged_page_never_gives_other_records(filled: tuple[Path, tuple[r.Se
                 assert loaded.records == records[: len(loaded.records)]
                 assert loaded.torn is not None or loaded.records == records
     assert corrupt >= 10
+
+
+@pytest.mark.parametrize("sizes", [(10, 20), (LONG_BYTES - 1,), (LONG_BYTES,), (5, 3 * LONG_BYTES, 0, 7), (LONG_BYTES // 2, LONG_BYTES // 2)])
+def test_texts_of_any_length_are_read_back(path: Path, sizes: tuple[int, ...]) -> None:
+    """Long ones go into their row piece by piece; a batch repeated, and a text that is there already, change nothing."""
+    texts = {r.sha256(data): data for data in (bytes([65 + n]) * size for n, size in enumerate(sizes))}
+    first, second = batches(1, 1)
+
+    async def written(log: Log) -> dict[str, bytes]:
+        for _ in range(2):
+            await log.append(RUN, first, 0, texts)
+        await log.append(RUN, second, 0, texts)
+        return await log.blobs(RUN, list(texts))
+
+    assert in_log(path, written, lambda log: log.blobs(RUN, list(texts))) == [texts, texts]
+    assert sql(path, "select sum(length(texts)) from frame") == [(sum(sizes),)]

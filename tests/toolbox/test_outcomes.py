@@ -14,9 +14,9 @@ from msgspec.structs import replace
 
 from polyloop.contract.problem import problem
 from polyloop.kernel.objects import ToolSpec
-from polyloop.kernel.records import Part, canonical, text_bytes
+from polyloop.kernel.records import BlobRef, Part, canonical, text_bytes
 from polyloop.kernel.seams import Deferred, NotStarted, Outcome, Pending, Unknown
-from polyloop.toolbox.calls import decode_answer
+from polyloop.toolbox.calls import decode_answer, encode_answer
 from polyloop.toolbox.outcomes import capped, lost, raised, returned, settled, with_printed
 from tests.toolbox import zoo
 
@@ -165,10 +165,26 @@ def test_settle_results() -> None:
 
 
 ANSWERS = [
-    Outcome("ok", (Part(text="a\ud800"),), result={"n": 10**30}), Deferred("t", "run", 3, prompt=[1]), NotStarted(), Pending("t"), Unknown(),
+    Outcome("ok", (Part(text="a\ud800\n"), Part(), Part(text="\0é\U0001f600")), result={"n": 10**30}),
+    Deferred("t", "run", 3, prompt=[1]), NotStarted(), Pending("t"), Unknown(),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("value", ANSWERS, ids=lambda v: type(v).__name__)
 def test_answers_survive_the_wire(value: Any) -> None:
-    assert decode_answer(canonical({"type": type(value).__name__, "body": value})) == value
+    assert decode_answer(bytearray(encode_answer(value))) == value
+
+
+def test_what_a_worker_sends_that_is_no_answer_is_refused() -> None:
+    whole = encode_answer(ANSWERS[0])
+    for cut in (b"", b"{}", b"\n", b"{}\n", whole.replace(b'"sizes":[', b'"sizes":[9,'), whole.replace(b'"Outcome"', b'"Odd"')):
+        with pytest.raises((ValueError, TypeError, KeyError)):
+            decode_answer(bytearray(cut))
+
+
+def test_a_tool_cannot_point_at_a_text_that_it_does_not_give() -> None:
+    """The log would name a text that nobody has, and the run could never be gone on with."""
+    for spec, status in ((READ, "error"), (WRITE, "unknown")):
+        outcome = returned(Outcome("ok", (Part(text=BlobRef("0" * 64, 5)),)), spec)
+        assert isinstance(outcome, Outcome)
+        assert (outcome.status, outcome.code) == (status, "unserialisable")

@@ -60,6 +60,9 @@ class PostgresSession:
         except psycopg.Error as error:
             raise _typed(error) from error
 
+    def fill(self, table: str, column: str, row: int, pieces: Sequence[bytes]) -> None:
+        self.run(f"update {table} set {column} = ? where id = ?", b"".join(pieces), row)  # noqa: S608  # names of our own
+
     def begin(self) -> None:
         self.run("begin")
         try:

@@ -8,7 +8,7 @@ the recovery after a crash. `bury` overwrites them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -117,6 +117,16 @@ class SqliteSession:
         except _REFUSALS as error:
             raise _typed(error) from error
         return self._conn.changes()
+
+    def fill(self, table: str, column: str, row: int, pieces: Sequence[bytes]) -> None:
+        self.run(f"update {table} set {column} = zeroblob(?) where id = ?", sum(map(len, pieces)), row)  # noqa: S608  # names of our own
+        try:
+            with self._conn.blob_open("main", table, column, row, True) as blob:  # noqa: FBT003  # positional only
+                write = cast("Callable[[bytes], int]", cast(Any, blob).write)
+                for piece in pieces:
+                    write(piece)
+        except apsw.Error as error:
+            raise _typed(error) from error
 
     def begin(self) -> None:
         # An unlinked file takes writes gladly, while another process may already have made a new store in its place.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 #: A column value: null, integer, real, text or bytes.
@@ -22,6 +23,10 @@ class Tx(Protocol):
 
     def run(self, sql: str, /, *params: Value) -> int:
         """Carry out a statement; the number of rows it changed."""
+        ...
+
+    def fill(self, table: str, column: str, row: int, pieces: Sequence[bytes]) -> None:
+        """Put bytes, one piece after another, into a column of the row whose `id` this is. Parameters are copied, twice and more; these are not."""
         ...
 
 

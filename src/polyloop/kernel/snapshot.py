@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final, cast
 
 import msgspec
@@ -110,10 +110,16 @@ def is_json(value: Any) -> bool:
     if isinstance(value, float):
         return value - value == 0.0
     if isinstance(value, list):
-        return all(is_json(v) for v in cast(list[Any], value))
+        return _are_json(cast(list[Any], value))
     if isinstance(value, dict):
-        return all(isinstance(k, str) and is_json(v) for k, v in cast(dict[Any, Any], value).items())
+        parts = cast(dict[Any, Any], value)
+        return all(isinstance(k, str) for k in parts) and _are_json(parts.values())
     return False
+
+
+def _are_json(values: Collection[Any]) -> bool:
+    """Most lists are long and of one kind: those are seen at a glance."""
+    return set(map(type, values)) <= {str, int, bool, type(None)} or all(map(is_json, values))
 
 
 def request_of(run_id: str, scope: str, start: RunStarted, look: Callable[[Text], str]) -> Request:

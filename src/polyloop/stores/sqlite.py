@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar, TypeVarTuple
+from typing import Any, TypeVar, TypeVarTuple, cast
 
 import msgspec
 
@@ -92,6 +92,9 @@ select s.scope, s.run from json_each(?) w
 join stream s on s.scope = json_extract(w.value, '$[0]') and s.run = json_extract(w.value, '$[1]')
 where s.signal_no > json_extract(w.value, '$[2]')
 """
+
+#: Texts of a batch that are this long together go into their row piece by piece.
+LONG_BYTES = 1 << 20
 
 _Key = tuple[str, str]
 _groups = msgspec.json.Decoder(tuple[tuple[int, int], ...]).decode
@@ -232,7 +235,11 @@ def _append(tx: Tx, key: _Key, frame: Frame, fence: int, texts: list[tuple[bytes
         if tx.run(_ADD_BLOB, stream, digest, frame.first_seq, start, len(data)):
             fresh.append(data)
             start += len(data)
-    tx.run(_ADD_FRAME, stream, frame.first_seq, frame.last_seq, frame.last_hash, frame.body, b"".join(fresh) if fresh else None)
+    short = b"".join(fresh) if 0 < start < LONG_BYTES else None
+    tx.run(_ADD_FRAME, stream, frame.first_seq, frame.last_seq, frame.last_hash, frame.body, short)
+    if start >= LONG_BYTES:
+        (row_id,) = cast(Row, tx.row("select id from frame where stream = ? and first_seq = ?", stream, frame.first_seq))
+        tx.fill("frame", "texts", row_id, fresh)
     return signal_no
 
 

@@ -31,8 +31,8 @@ from .worker import Home, WorkerPool
 PATIENCE_S: Final = 30.0
 #: Codes of outcomes that say nothing about the call that was asked for.
 _NO_ANSWER: Final = ("worker_died", "tool_unavailable")
-#: Bytes of an answer beside the observation, and for escaping it.
-_OVERHEAD, _ESCAPES = 1 << 20, 6
+#: Bytes of an answer beside the observation.
+_OVERHEAD: Final = 1 << 20
 
 
 class ToolActions:
@@ -112,7 +112,7 @@ class ToolActions:
         spec = tool.spec
         call = Call(ref, spec.effect, spec.result_limit, spec.defers, action.key, action.run_id, action.call, action.args, ask)
         try:
-            reply = await self._workers.exchange(Home(self._workdir, ref.folder), canonical(call), _ESCAPES * spec.result_limit + _OVERHEAD)
+            reply = await self._workers.exchange(Home(self._workdir, ref.folder), canonical(call), spec.result_limit + _OVERHEAD)
         except OSError as why:  # no worker could be started: nothing has begun
             answer = Outcome("error", (Part(text=f"The tool could not be started: {why}"),), code="tool_unavailable")
         else:

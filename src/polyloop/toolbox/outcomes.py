@@ -14,7 +14,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, cast
 
 import msgspec
@@ -29,6 +29,8 @@ from .context import ToolFailed
 
 #: Characters of an exception's own text that are kept.
 TEXT_LIMIT: Final = 4000
+#: Characters of a text that are looked at together.
+_PIECE: Final = 1 << 18
 BYTES_MIME: Final = "application/octet-stream;base64"
 _DATA_TYPES: Final = (Outcome, Deferred, NotStarted, Pending, Unknown)
 TYPES: Final[dict[str, type[Settled | Deferred]]] = {t.__name__: t for t in _DATA_TYPES}
@@ -86,26 +88,32 @@ def capped(parts: Sequence[Part], limit: int) -> tuple[Part, ...]:
     """Text parts cut to `limit` UTF-8 bytes in all, at character boundaries, each cut marked with what was cut."""
     out: list[Part] = []
     for part in parts:
-        shown = _cut(part, part.text, limit) if part.type == "text" and isinstance(part.text, str) else part
-        limit -= len(text_bytes(shown.text)) if isinstance(shown.text, str) else 0
+        text = part.text if isinstance(part.text, str) else ""
+        size = sum(map(len, _pieces(text)))
+        shown = _cut(part, text, size, limit) if part.type == "text" and size > limit else part
+        limit -= min(size, limit)
         out.append(shown)
     return tuple(out)
 
 
-def _cut(part: Part, text: str, limit: int) -> Part:
-    if len(text) * 4 <= limit:  # no character is longer than 4 bytes
-        return part
-    data = text_bytes(text)
-    if len(data) <= limit:
-        return part
-    marker = f"\n[cut: only the beginning of {len(data)} bytes is shown]"
+def _pieces(text: str) -> Iterator[bytes]:
+    """The UTF-8 bytes of a text, never all at once."""
+    return (text_bytes(text[at : at + _PIECE]) for at in range(0, len(text), _PIECE))
+
+
+def _cut(part: Part, text: str, size: int, limit: int) -> Part:
+    data = text_bytes(text[: limit + 1])  # no character is shorter than a byte
+    marker = f"\n[cut: only the beginning of {size} bytes is shown]"
     end = limit - len(marker) if limit > len(marker) else limit
     while end > 0 and data[end] & 0xC0 == 0x80:  # noqa: PLR2004  # inside a character
         end -= 1
     shown = data[:end].decode("utf-8", "surrogatepass") + (marker if limit > len(marker) else "")
     if part.full_size:  # what was cut before keeps telling of the whole
         return replace(part, text=shown)
-    return replace(part, text=shown, full_size=len(data), full_sha256=hashlib.sha256(data).hexdigest())
+    whole = hashlib.sha256()
+    for piece in _pieces(text):
+        whole.update(piece)
+    return replace(part, text=shown, full_size=size, full_sha256=whole.hexdigest())
 
 
 def _parts(value: object, limit: int) -> tuple[Part, ...] | None:
@@ -114,8 +122,11 @@ def _parts(value: object, limit: int) -> tuple[Part, ...] | None:
             return _byte_parts(bytes(cast(bytes, value)), limit)
         if isinstance(value, str):
             return (Part(text=value),)
-        plain = value if is_json(value) else _listed(msgspec.to_builtins(value))
-        return (Part(text=json.dumps(plain, ensure_ascii=False, separators=(",", ":"))),) if is_json(plain) else None
+        if not is_json(value):
+            value = _listed(msgspec.to_builtins(value))
+            if not is_json(value):
+                return None
+        return (Part(text=json.dumps(value, ensure_ascii=False, separators=(",", ":"))),)
     except Exception:
         return None  # whatever a foreign object does when it is looked at: it cannot be shown
 
@@ -147,6 +158,8 @@ def _typed(value: Outcome | Deferred, spec: ToolSpec) -> Outcome | Deferred:
         json.dumps(value.prompt if isinstance(value, Deferred) else value.result, allow_nan=False)
     except Exception as why:
         return _broken(spec, "unserialisable", f"It returned a broken {type(value).__name__}: {_words(why)}")
+    if isinstance(value, Outcome) and not all(isinstance(part.text, str) for part in value.observation):
+        return _broken(spec, "unserialisable", "It returned an Outcome with a text that is somewhere else.")
     return value if isinstance(value, Deferred) else replace(value, observation=capped(value.observation, spec.result_limit))
 
 

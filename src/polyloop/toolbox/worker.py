@@ -165,7 +165,7 @@ class Worker:
         pid = int(body)
         self.group = (pid, started(pid) or 0)
 
-    async def exchange(self, message: bytes, most: int) -> bytes | None:
+    async def exchange(self, message: bytes, most: int) -> bytearray | None:
         """One call, one answer of at most `most` bytes; None if it ended instead. Raises _NotSent only if the call cannot have begun."""
         loop, channel = asyncio.get_running_loop(), self._spawned.channel
         try:
@@ -180,15 +180,17 @@ class Worker:
         """The end of what was printed since the last time, to stdout and to stderr."""
         return self._out.take(), self._err.take()
 
-    async def _read(self, size: int) -> bytes | None:
-        data = bytearray()
-        while len(data) < size:
-            with contextlib.suppress(ConnectionResetError):  # it died with our message unread: the same as an end
-                if more := await asyncio.get_running_loop().sock_recv(self._spawned.channel, min(size - len(data), 1 << 18)):
-                    data += more
-                    continue
-            return None
-        return bytes(data)
+    async def _read(self, size: int) -> bytearray | None:
+        """Straight into its place: an answer may be as long as the tool's limit, and is held once."""
+        data, there = bytearray(size), 0
+        with memoryview(data) as room:
+            while there < size:
+                with contextlib.suppress(ConnectionResetError):  # it died with our message unread: the same as an end
+                    if more := await asyncio.get_running_loop().sock_recv_into(self._spawned.channel, room[there:]):
+                        there += more
+                        continue
+                return None
+        return data
 
     @property
     def ended(self) -> str:
@@ -317,7 +319,7 @@ class WorkerPool:
             await self._on_groups_changed()
 
 
-def _decoded(body: bytes | None) -> Answer | None:
+def _decoded(body: bytearray | None) -> Answer | None:
     """None also for what is no answer: whoever wrote it is not to be trusted with another call."""
     try:
         return None if body is None else decode_answer(body)
