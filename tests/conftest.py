@@ -20,7 +20,7 @@ from hypothesis import HealthCheck, settings
 
 from polyloop.contract.problem import ProblemError
 from polyloop.workspace import Workspace
-from polyloop.workspace.exec import run_confined
+from polyloop.workspace.exec import run_program
 
 # Speed belongs to the machine: no deadlines, no slowness check. CI repeats the same examples; a soak looks for new ones.
 settings.register_profile("desk", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -37,7 +37,7 @@ def _confines() -> bool:
     """Namespaces and Landlock: what `workspace_exec` needs."""
     with tempfile.TemporaryDirectory() as folder:
         try:
-            return asyncio.run(run_confined(Workspace(folder), ["true"])).exit_code == 0
+            return asyncio.run(run_program(Workspace(folder), ["true"], ways=["namespaces"])).exit_code == 0
         except ProblemError:
             return False
 

@@ -49,6 +49,7 @@ class RequestFile(Struct, forbid_unknown_fields=True):
     segments: tuple[SegmentTable, ...] = ()
     result_schema: dict[str, Any] | None = None
     overflow: str = "none"
+    allow_unconfined_exec: bool = False
 
 
 class Plan(Struct, frozen=True):
@@ -70,6 +71,7 @@ class Plan(Struct, frozen=True):
     fork_of: str | None = None
     result_schema: Json = None
     overflow: str = "none"
+    allow_unconfined_exec: bool = False
 
 
 def refuse(message: str, **details: Json) -> ProblemError:
@@ -145,6 +147,7 @@ def _plan(path: Path, file: RequestFile, given: Mapping[str, Any]) -> Plan:
         fork_of=file.fork_of,
         result_schema=file.result_schema,
         overflow=_OVERFLOW.sub(r"\1(\2)", file.overflow),
+        allow_unconfined_exec=file.allow_unconfined_exec,
     )
 
 

@@ -50,6 +50,8 @@ from .policies import matching, policy_ids, with_policies
 from .request_file import Plan, read_bytes
 
 INTERPRETERS: Final[Mapping[str, Callable[[], Interpreter]]] = {"json-text/1": JsonText, "native-tools/1": NativeTools}
+#: What a request's assembly says when programs may be run though nothing can confine them.
+ALLOW_UNCONFINED: Final = "allow_unconfined_exec"
 
 
 def _audit(messages: Sequence[Message]) -> str:
@@ -117,6 +119,8 @@ def request_for(plan: Plan) -> Request:
     }
     if plan.workspace is not None:
         assembly["workspace"] = str(plan.base / plan.workspace)
+    if plan.allow_unconfined_exec:
+        assembly[ALLOW_UNCONFINED] = "true"
     if plan.lang is not None:
         assembly["lang"] = plan.lang
     request = Request(
@@ -126,11 +130,11 @@ def request_for(plan: Plan) -> Request:
     return with_policies(request, policy_ids(matching(plan.tools, catalogue(None, Library()))))
 
 
-def catalogue(workspace: Workspace | None, library: Library, skills: Skills | None = None) -> dict[str, Tool]:
+def catalogue(workspace: Workspace | None, library: Library, skills: Skills | None = None, *, allow_unconfined: bool = False) -> dict[str, Tool]:
     """Tools by name that a request may ask for: what this build ships."""
     tools: dict[str, Tool] = {"submit": Submit(), **document_tools(library.of)}
     if workspace is not None:
-        tools |= {**workspace_tools(workspace), "workspace_exec": exec_tool(workspace)}
+        tools |= {**workspace_tools(workspace), "workspace_exec": exec_tool(workspace, allow_unconfined=allow_unconfined)}
     return tools if skills is None else tools | skill_tools(skills)
 
 
@@ -174,7 +178,8 @@ def rewire(request: Request, sinks: Sequence[Sink] = (), shared: Workspace | Non
     model = source(assembly.get("model", ""), lambda name: read_bytes(base / name), PROGRAMS)
     names, completes = (cast("list[str]", json.loads(assembly.get(key, "[]"))) for key in ("tools", "completes"))
     workspace = None if shared is not None or "workspace" not in assembly else workspace_of(assembly)
-    known = catalogue(shared or workspace, library := Library(shared or workspace), skills_of(assembly))
+    own = shared or workspace
+    known = catalogue(own, library := Library(own), skills_of(assembly), allow_unconfined=ALLOW_UNCONFINED in assembly)
     tools = _resolved(names, completes, known, library, str(base))
     mode = cast(Mode, assembly.get("permission_mode", "auto"))
     reads, tools = judged(request, tools)

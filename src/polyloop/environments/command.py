@@ -10,7 +10,7 @@ import msgspec
 from ..contract.problem import ProblemError
 from ..kernel.objects import Json
 from ..workspace import Workspace
-from ..workspace.exec import run_confined
+from ..workspace.exec import run_program
 from .adapter import Stepped
 
 #: What an action of such a task looks like.
@@ -37,13 +37,13 @@ class CommandTask:
     async def step(self, action: Json) -> Stepped:
         argv = cast("list[str]", cast("dict[str, Json]", action)["argv"])
         try:
-            observation = cast(Json, msgspec.to_builtins(await run_confined(self._workspace, argv, self._timeout_s)))
+            observation = cast(Json, msgspec.to_builtins(await run_program(self._workspace, argv, self._timeout_s)))
         except ProblemError as error:
             if error.problem.kind != "task_failed":
                 raise
             observation = error.problem.message
         try:
-            checked = await run_confined(self._workspace, self._checker, self._timeout_s)
+            checked = await run_program(self._workspace, self._checker, self._timeout_s)
         except ProblemError as error:
             if error.problem.kind != "task_failed":
                 raise

@@ -1,4 +1,5 @@
-"""Runs a program in a workspace and nowhere else. Started as a script (`exec.py`); it needs only the standard library.
+"""Runs a program in a workspace and nowhere else. Started as a script (`exec.py`): `confine` PLAN FD, or `inside` PLAN FD where
+something else has confined it. It needs only the standard library.
 
 Theory of operation. Namespaces first: own users, mounts, processes, network and IPC. Areas that are only read are mounted
 read-only; over the product's hidden folder lies an empty scratch file system, so what it holds can be neither seen nor
@@ -34,9 +35,8 @@ _FILE_BYTES = 256 << 20
 _libc: Any = ctypes.CDLL(None, use_errno=True)
 
 
-def main(said: str, told: int) -> NoReturn:
-    """`said`: JSON {workspace, read_only, hidden, readable, argv}; `told`: the pipe."""
-    plan = json.loads(said)
+def confine(plan: dict[str, Any], told: int) -> NoReturn:
+    """`plan`: {workspace, read_only, hidden, readable, argv}; `told`: the pipe."""
     _checked(_libc.prctl(_PDEATHSIG, signal.SIGKILL, 0, 0, 0), "prctl")
     uid, gid = os.geteuid(), os.getegid()
     _checked(_libc.unshare(_NEW), "namespaces")
@@ -50,6 +50,11 @@ def main(said: str, told: int) -> NoReturn:
         os._exit(code if code >= 0 else 128 - code)
     _checked(_libc.prctl(_PDEATHSIG, signal.SIGKILL, 0, 0, 0), "prctl")
     _landlock(plan["workspace"], plan["readable"])
+    inside(plan, told)
+
+
+def inside(plan: dict[str, Any], told: int) -> NoReturn:
+    """The last step, in this very process: limits, the word on the pipe, the program."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (_FILE_BYTES, _FILE_BYTES))
     home: str = plan["workspace"]
@@ -113,4 +118,4 @@ def _checked(result: int, what: str) -> int:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))
+    (confine if sys.argv[1] == "confine" else inside)(json.loads(sys.argv[2]), int(sys.argv[3]))
