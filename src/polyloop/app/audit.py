@@ -8,7 +8,8 @@ written by hand. A report file replaces only a file whose digest this audit has 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Self, cast
 
@@ -224,7 +225,9 @@ class Audit:
         files = dict(zip(REPORTS, forms, strict=True))
         with _landing(), Root(self.folder) as root:
             there = self._standing_report(root, {name: sha256(data) for name, data in files.items()})
-            self._note(replace(self.manifest, landed={name: _noted(self.manifest, name, sha256(data)) for name, data in files.items()}))
+            self._note(
+                replace(self.manifest, landed={name: sorted({*self.manifest.landed.get(name, ()), sha256(data)}) for name, data in files.items()})
+            )
             for name, data in files.items():
                 if there.get(name) != sha256(data):
                     write_atomic(root, name, data, if_absent=name not in there, expected_sha256=there.get(name, ""))
@@ -252,11 +255,6 @@ def _fields(settings: Settings) -> dict[str, Any]:
     return inputs | told
 
 
-def _noted(manifest: Manifest, name: str, digest: str) -> list[str]:
-    kept = manifest.landed.get(name, [])
-    return kept if digest in kept else [*kept, digest]
-
-
 def _standing(flow: Flow, log: FlowLog) -> tuple[State, tuple[str, ...]]:
     """State of a point, and what was wrong if it failed."""
     state: State = "pending"
@@ -273,16 +271,14 @@ def _standing(flow: Flow, log: FlowLog) -> tuple[State, tuple[str, ...]]:
     return state, ()
 
 
-class _landing:  # noqa: N801  # reads as the word it is: `with _landing(), Root(...)`
+@contextmanager
+def _landing() -> Generator[None]:
     """File problems as the one typed error."""
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, FileProblem):
-            p = Problem(error.kind, error.message, operation="audit", stage="landing", execution_started=error.started, details=error.details)
-            raise ProblemError(p) from error
+    try:
+        yield
+    except FileProblem as error:
+        p = Problem(error.kind, error.message, operation="audit", stage="landing", execution_started=error.started, details=error.details)
+        raise ProblemError(p) from error
 
 
 def _refused(message: str, **details: str) -> ProblemError:
