@@ -129,9 +129,8 @@ class Audit:
 
     def _compare(self, settings: Settings) -> None:
         was, now = _fields(self.manifest.settings), _fields(settings)
-        paths = [path for path in {**was, **now} if was.get(path) != now.get(path)]
-        if paths:
-            fields = [{"path": path, "logged": was.get(path), "offered": now.get(path)} for path in paths]
+        fields = [{"path": p, "logged": was.get(p), "offered": now.get(p)} for p in {**was, **now} if was.get(p) != now.get(p)]
+        if fields:
             message = f"{self.folder} holds another audit (of other inputs, or under other settings); --out takes another folder"
             raise problem("conflict", message, operation="audit", stage="precondition", details={"fields": fields})
 
@@ -251,8 +250,7 @@ class Audit:
 def _fields(settings: Settings) -> dict[str, Any]:
     """Its fields by path, each input by its place."""
     told = cast("dict[str, Any]", msgspec.to_builtins(settings))
-    inputs = {f"inputs[{at}].{name}": value for at, one in enumerate(told.pop("inputs")) for name, value in one.items()}
-    return inputs | told
+    return {f"inputs[{at}].{name}": value for at, one in enumerate(told.pop("inputs")) for name, value in one.items()} | told
 
 
 def _standing(flow: Flow, log: FlowLog) -> tuple[State, tuple[str, ...]]:

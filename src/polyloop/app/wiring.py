@@ -134,7 +134,7 @@ def catalogue(workspace: Workspace | None, library: Library, skills: Skills | No
     """Tools by name that a request may ask for: what this build ships."""
     tools: dict[str, Tool] = {"submit": Submit(), **document_tools(library.of)}
     if workspace is not None:
-        tools |= {**workspace_tools(workspace), "workspace_exec": exec_tool(workspace, allow_unconfined=allow_unconfined)}
+        tools |= {**workspace_tools(workspace), "workspace_exec": exec_tool(workspace, allow_unconfined=unconfined)}
     return tools if skills is None else tools | skill_tools(skills)
 
 
@@ -179,7 +179,7 @@ def rewire(request: Request, sinks: Sequence[Sink] = (), shared: Workspace | Non
     names, completes = (cast("list[str]", json.loads(assembly.get(key, "[]"))) for key in ("tools", "completes"))
     workspace = None if shared is not None or "workspace" not in assembly else workspace_of(assembly)
     own = shared or workspace
-    known = catalogue(own, library := Library(own), skills_of(assembly), allow_unconfined=ALLOW_UNCONFINED in assembly)
+    known = catalogue(own, library := Library(own), skills_of(assembly), unconfined=ALLOW_UNCONFINED in assembly)
     tools = _resolved(names, completes, known, library, str(base))
     mode = cast(Mode, assembly.get("permission_mode", "auto"))
     reads, tools = judged(request, tools)
