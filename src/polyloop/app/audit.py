@@ -202,16 +202,15 @@ class Audit:
 
     async def point(self, name: str) -> Point:
         """A point as its flow's log tells it."""
-        flow = self._flow(name)
-        log = FlowLog(self._runs.log, flow_stream(self._runs.scope, flow.id), self._runs.clock, salt)
+        log = FlowLog(self._runs.log, flow_stream(self._runs.scope, self._flow(name).id), self._runs.clock, salt)
         with typed("audit"):
             await log.open()
-        state, problems = ("excluded", ()) if name in self.manifest.excluded else _standing(flow, log)
-        findings: tuple[dict[str, Any], ...] = ()
-        if state == "completed":
-            with _landing(), Root(self.folder / POINTS / name) as root:
-                findings = tuple(json.loads(root.read_bytes(OUTPUT, MAX_FILE_BYTES))["findings"])
-        return Point(name, self._file(name), state, findings, problems, tuple(log.runs()))
+        state, problems = ("excluded", ()) if name in self.manifest.excluded else _standing(self._flow(name), log)
+        point = Point(name, self._file(name), state, problems=problems, runs=tuple(log.runs()))
+        if state != "completed":
+            return point
+        with _landing(), Root(self.folder / POINTS / name) as root:
+            return replace(point, findings=tuple(json.loads(root.read_bytes(OUTPUT, MAX_FILE_BYTES))["findings"]))
 
     async def report(self) -> dict[str, Any]:
         """The wire form `polyloop.audit.v1`."""

@@ -130,7 +130,7 @@ def request_for(plan: Plan) -> Request:
     return with_policies(request, policy_ids(matching(plan.tools, catalogue(None, Library()))))
 
 
-def catalogue(workspace: Workspace | None, library: Library, skills: Skills | None = None, *, allow_unconfined: bool = False) -> dict[str, Tool]:
+def catalogue(workspace: Workspace | None, library: Library, skills: Skills | None = None, *, unconfined: bool = False) -> dict[str, Tool]:
     """Tools by name that a request may ask for: what this build ships."""
     tools: dict[str, Tool] = {"submit": Submit(), **document_tools(library.of)}
     if workspace is not None:
