@@ -8,17 +8,13 @@ from typing import Any
 import pytest
 
 from polyloop.canvas import arranging
-from polyloop.canvas.arranging import ARRANGE, SCHEMA, WISH
+from polyloop.canvas.arranging import ARRANGE, WISH
 from polyloop.canvas.board import Board, By
-from polyloop.canvas.doings import DOINGS
 from polyloop.canvas.model import Draft, Node
 from polyloop.canvas.store import find_canvas
-from polyloop.contract.problem import FieldProblem
-from polyloop.contract.schema import Shape
 from polyloop.contract.session import Issued
-from polyloop.db import Database, Tx
+from polyloop.db import Tx
 from polyloop.journal.operations import add_facts
-from tests.canvas.cells import cells, weakened
 from tests.canvas.easel import Easel, edge, node
 
 
@@ -194,34 +190,3 @@ def test_random_canvases_with_everything_on_them(easel: Easel) -> None:
         after = places(easel)
         assert {i for i in before if before[i] != after[i]} == {m["nodeId"] for m in moved} <= set(free)
         easel.state()
-
-
-# --- cells -----------------------------------------------------------------------------------------------------------
-
-ON = {"snapshotHash": "canvas:" + "0" * 64}
-EXAMPLES: list[dict[str, Any]] = [
-    {**ON, "nodeIds": ["a"], "mode": "row", "align": "left", "gap": 10, "dryRun": True},
-    {**ON, "groups": [{"nodeIds": ["a"], "label": "l", "mode": "grid"}]},
-]
-
-
-def test_S1_24_every_cell_is_refused_and_each_constraint_is_needed(db: Database) -> None:
-    easel = Easel(db).ready()
-    easel.apply(node("a", x=0, y=0), node("b", x=1, y=1))
-    before, shape = easel.everything(), DOINGS["canvas_arrange_nodes"].op.arguments
-    assert [shape.problems(example) for example in EXAMPLES] == [[], []]
-    table = [(cell, found) for cell in cells(shape.raw, EXAMPLES) if (found := shape.problems(cell.value))]
-    for cell, found in table:
-        told, code = easel.call("canvas_arrange_nodes", cell.value, session="")
-        assert (code, [(p["field"], p["issue"]) for p in told["error"]["details"]["problems"]]) == (2, [(p.field, p.issue) for p in found]), cell
-        assert not cell.issue or any((p.field, p.issue) == (cell.field, cell.issue) for p in found), (cell, found)
-    assert easel.everything() == before
-
-    def told_by(some: list[FieldProblem]) -> list[tuple[str, str]]:
-        return sorted((p.field, p.issue) for p in some)
-
-    def noticed(less: dict[str, Any]) -> bool:
-        return any(told_by(Shape(less).problems(cell.value)) != told_by(found) for cell, found in table)
-
-    assert [path for path, less in weakened(shape.raw) if not noticed(less)] == []
-    assert SCHEMA["required"] == ["snapshotHash"]

@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
-from polyloop.canvas.doings import DOINGS
-from polyloop.db import Database
-from tests.canvas.cells import cells
 from tests.canvas.easel import Easel, edge, node, update
-from tests.canvas.test_structured_cells import STRUCTURED
 
 PLOT = {"durationSeconds": 3, "plotDescription": "A door opens."}
 
@@ -218,26 +212,3 @@ def test_a_change_of_rows_changes_the_canvas_and_its_media_hash(easel: Easel) ->
     assert before["mediaSnapshotHash"] != after["mediaSnapshotHash"]
     easel.apply(update("s", title="Renamed"))
     assert read(easel)["title"] == "Renamed"
-
-
-# --- cells -----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", STRUCTURED)
-def test_S1_24_S1_25_every_cell_is_refused_by_field_and_issue_and_changes_nothing(name: str, db: Database) -> None:
-    easel = Easel(db).ready()
-    storyboard(easel, 1)
-    table(easel)
-    before = easel.everything()
-    shape, count = DOINGS[name].op.arguments, 0
-    for cell in cells(shape.raw, STRUCTURED[name][1]):
-        if not (found := shape.problems(cell.value)):
-            continue
-        told, code = easel.call(name, cell.value, session="")
-        details = told["error"]["details"]
-        assert (code, told["error"]["kind"]) == (2, "validation"), cell
-        assert [(p["field"], p["issue"]) for p in details["problems"]] == [(p.field, p.issue) for p in found], cell
-        assert not cell.issue or (cell.field, cell.issue) in [(p["field"], p["issue"]) for p in details["problems"]], cell
-        count += 1
-    assert count > 10
-    assert easel.everything() == before

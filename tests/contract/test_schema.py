@@ -51,6 +51,7 @@ ARGS = closed({
         ({"nest": {"other": 1}}, [("nest.other", "unknown_field")]),
         ({"ops": [{"type": "add", "id": "a", "x": 1}, {"type": "link"}]}, [("ops[0].x", "unknown_field"), ("ops[1].from", "required")]),
         ({"ops": [{"type": "drop", "id": "a"}]}, [("ops[0].type", "invalid_value")]),
+        ({"ops": [{"type": None, "id": "a"}, {"type": "", "id": "a"}]}, [("ops[0].type", "null"), ("ops[1].type", "empty")]),
         ({"ops": [{"type": "link", "id": "n"}]}, [("ops[0].from", "required"), ("ops[0].id", "unknown_field")]),
         ({"ops": [3, {}]}, [("ops[0]", "wrong_type"), ("ops[1].type", "required"), ("ops[1].id", "required")]),
         ({"ops": [{"type": "add", "id": "a"}] * 3}, [("ops", "item_count")]),

@@ -123,8 +123,7 @@ def _read(error: ValidationError, raw: dict[str, Any]) -> Iterator[FieldProblem]
             names = facts["schema"].get("required", [])
             yield FieldProblem(_field([*path, "|".join(names)]) if names else _field(path), issue, "may not stand together")
         case _:
-            absent = {None: "null", "": "empty"}.get(error.instance) if isinstance(error.instance, str | None) else None
-            yield FieldProblem(_field(path), absent or issue, error.message[:TEXT_CHARS_MAX])
+            yield FieldProblem(_field(path), _absent(error) or issue, error.message[:TEXT_CHARS_MAX])
 
 
 def _choice(error: ValidationError, raw: dict[str, Any]) -> Iterator[FieldProblem]:
@@ -144,9 +143,14 @@ def _choice(error: ValidationError, raw: dict[str, Any]) -> Iterator[FieldProble
             yield from _read(inner, raw)
     elif first := next(filter(None, marks), None):
         names = ", ".join(str(mark.kind.as_dict()["expected_value"]) for mark in marks if mark)
-        yield FieldProblem(_field(first.instance_path), "invalid_value", f"one of: {names}")
+        yield FieldProblem(_field(first.instance_path), _absent(first) or "invalid_value", f"one of: {names}")
     else:
         yield FieldProblem(_field(path), issue, "fits more than one of the forms")
+
+
+def _absent(error: ValidationError) -> str | None:
+    """The issue of a value that someone meant as "nothing"."""
+    return {None: "null", "": "empty"}.get(error.instance) if isinstance(error.instance, str | None) else None
 
 
 def _field(path: Iterable[str | int]) -> str:
