@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 from polyloop.app.gateway import look
-from polyloop.gateway import ledger
+from polyloop.gateway import accounts
 from polyloop.testing.fake_openai import FakeOpenAI, Fault
 from tests.gateway.desk import counting, until
 from tests.seeds.test_s2_gateway import HEAD
@@ -28,10 +28,10 @@ def test_a_call_asked_again_after_a_kill_is_charged_once(tmp_path):
         asyncio.run(until(lambda: bool(server.seen)))
         os.kill(child.pid, signal.SIGKILL)
         child.wait()
-        [held] = look(str(tmp_path / "runs.db"), "local", ledger.usage)
+        [held] = look(str(tmp_path / "runs.db"), "local", accounts.usage)
         assert (held.calls, held.held_micro, held.spent_micro) == (1, 4_000_000, 0)
         done = subprocess.run(COMMAND, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
         result = json.loads(done.stdout)
         assert (result["reason"], result["result"], len(server.seen)) == ("completed", {"summary": "reply 1"}, 2)
-        [used] = look(str(tmp_path / "runs.db"), "local", ledger.usage)
+        [used] = look(str(tmp_path / "runs.db"), "local", accounts.usage)
         assert (used.session, used.calls, used.held_micro, used.spent_micro) == ("s", 1, 0, 4_000_000)

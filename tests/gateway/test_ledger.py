@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 
 from polyloop.contract.problem import ProblemError
+from polyloop.contract.spend import Order
 from polyloop.db import Database
-from polyloop.gateway import ledger
+from polyloop.gateway import accounts
+from polyloop.gateway.accounts import Accounts, Used
 from polyloop.gateway.cache import SCHEMA
-from polyloop.gateway.ledger import Ledger, Order, Used
+from polyloop.gateway.ledger import Ledger
 from polyloop.gateway.settings import Caps, Price, Retry, Settings, SourceSettings
 from polyloop.kernel.records import Usage
 from polyloop.kernel.seams import ModelCallFailed
@@ -33,7 +35,7 @@ def spent(server: FakeOpenAI, tmp_path: Any, work: Any, said_settings: Settings,
         at = office(tmp_path, tenant, said_settings)
         try:
             value = await work(gateway(f"openai:m@{server.url}", at))
-            return value, at.shelf()[0].look(ledger.usage, tenant)
+            return value, at.shelf()[0].look(accounts.usage, tenant)
         finally:
             await at.aclose()
 
@@ -169,7 +171,7 @@ def test_a_cancelled_call_stays_held_and_asked_again_it_is_charged_once(tmp_path
         first.cancel()
         with pytest.raises(asyncio.CancelledError):
             await first
-        held = through.office.shelf()[0].look(ledger.usage, "local")[0].held_micro
+        held = through.office.shelf()[0].look(accounts.usage, "local")[0].held_micro
         for _ in range(2):
             await chat(through, call_id="c1")
         return held
@@ -268,13 +270,13 @@ def test_an_amount_is_exact_or_refused(amount):
 def test_a_settled_charge_never_moves_again(tmp_path):
     async def work() -> list[Used]:
         db = Database.open(tmp_path / "l.db", [SCHEMA])
-        book, order = Ledger(db), Order("t", "", "c", "m", 5)
+        book, order = Ledger(db, Accounts(Caps())), Order("t", "", "c", "m", 5)
         try:
             await book.reserve(order, 1)
-            await book.settle(order, "m", 3, Usage(1, 1), 1)
-            await book.settle(order, "m", 4, Usage(1, 1), 1)
+            await book.settle(order, 3, Usage(1, 1), 1)
+            await book.settle(order, 4, Usage(1, 1), 1)
             await book.give_up(order, 1, charged=False)
-            return db.look(ledger.usage, "t")
+            return db.look(accounts.usage, "t")
         finally:
             db.close()
 

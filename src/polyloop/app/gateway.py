@@ -8,10 +8,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, TypeVar
 
+from polyloop.clock import SystemClock
 from polyloop.contract.problem import KINDS, Kind, problem
+from polyloop.contract.spend import micro
 from polyloop.db import Damaged, Database, DbError, NewerSchema, Tx
 from polyloop.db.birth import locate
-from polyloop.gateway import script
+from polyloop.gateway import accounts, script
+from polyloop.gateway.accounts import Charged
 from polyloop.gateway.cache import SCHEMA
 from polyloop.gateway.office import Office
 from polyloop.gateway.settings import Settings, parse
@@ -43,8 +46,7 @@ def settings() -> Settings:
 
 def office(store: str, tenant: str) -> Office:
     """The office of a tenant's calls; a store of "" keeps and counts nothing. Raises ProblemError(validation)."""
-    opened: Callable[[], Database] | None = (lambda: Database.open(store, [SCHEMA])) if store else None
-    return Office(tenant, settings(), opened, environ=os.environ)
+    return Office(tenant, settings(), (lambda: Database.open(store, [SCHEMA])) if store else None, environ=os.environ)
 
 
 async def ask(store: str, tenant: str, model: str, text: str, binding: Mapping[str, str], params: Mapping[str, Json]) -> Reply:
@@ -77,30 +79,35 @@ async def recorded(store: str, tenant: str, run_id: str) -> bytes:
 
 def look(store: str, tenant: str, fn: Callable[[Tx, str], list[T]]) -> list[T]:
     """What a store has of a tenant; one that is not there has nothing, and is not made. Raises ProblemError (corrupt_store, ...)."""
+    return _at(store, tenant, lambda db: db.look(fn, tenant)) or []
+
+
+def change(store: str, tenant: str, fn: Callable[[Tx, str], T]) -> T | None:
+    """Carry out a change of what a store has of a tenant; None = there is no store. Raises as `look`."""
+    return _at(store, tenant, lambda db: db.write_sync(fn, tenant))
+
+
+def _at(store: str, tenant: str, work: Callable[[Database], T]) -> T | None:
     check_place(store, tenant)
     if not locate(store).exists():
-        return []
-    with _opened(store) as db:
-        return db.look(fn, tenant)
-
-
-def change(store: str, tenant: str, fn: Callable[[Tx, str], int]) -> int:
-    """Carry out a change of what a store has of a tenant. Raises as `look`."""
-    check_place(store, tenant)
-    if not locate(store).exists():
-        return 0
-    with _opened(store) as db:
-        return db.write_sync(fn, tenant)
-
-
-@contextmanager
-def _opened(store: str) -> Generator[Database]:
+        return None
     with _typed():
         db = Database.open(store, [SCHEMA])
         try:
-            yield db
+            return work(db)
         finally:
             db.close()
+
+
+def close(store: str, tenant: str, call_id: str, spent: str) -> Charged:
+    """What a held charge cost, by a person's word, in credits. Raises ProblemError: validation, not_found, conflict, and as `look`."""
+    try:
+        amount = micro(spent)
+    except ValueError as error:
+        raise problem("validation", f"--spent: {error}", operation="gateway", stage="arguments", details={"field": "spent"}) from error
+    quiet_since = SystemClock().now_ms() - int(settings().retry.deadline_s * 1000)
+    closed = change(store, tenant, lambda tx, owner: accounts.close(tx, owner, call_id, amount, quiet_since))
+    return closed or accounts.missing(call_id)
 
 
 @contextmanager

@@ -12,10 +12,10 @@ import typer
 from polyloop.app import gateway
 from polyloop.contract.problem import problem
 from polyloop.contract.spend import MICRO
+from polyloop.gateway import accounts
 from polyloop.gateway import cache as kept
-from polyloop.gateway import ledger
+from polyloop.gateway.accounts import Charged, Used
 from polyloop.gateway.cache import Held
-from polyloop.gateway.ledger import Used
 from polyloop.kernel.objects import Json
 from polyloop.kernel.seams import Reply
 from polyloop.words.catalog import say
@@ -90,7 +90,7 @@ def usage(place: Place) -> None:
     """What this tenant's calls have cost, by session and source."""
 
     async def work() -> list[Used]:
-        return gateway.look(place.store, place.tenant, ledger.usage)
+        return gateway.look(place.store, place.tenant, accounts.usage)
 
     found = carry_out(place, work)
     if place.as_json:
@@ -102,9 +102,58 @@ def usage(place: Place) -> None:
 
 def _used_json(used: Used) -> dict[str, Any]:
     """Credits as decimal text; `unknownCalls` have a cost that nobody knows."""
-    amounts = {name: format(Decimal(micro) / MICRO, "f") for name, micro in (("held", used.held_micro), ("spent", used.spent_micro))}
     return {"session": used.session, "source": used.source, "calls": used.calls, "input": used.input, "output": used.output,
-            **amounts, "unknownCalls": used.unknown}  # fmt: skip
+            "held": _credits(used.held_micro), "spent": _credits(used.spent_micro), "unknownCalls": used.unknown}  # fmt: skip
+
+
+def _credits(amount_micro: int) -> str:
+    return format(Decimal(amount_micro) / MICRO, "f")
+
+
+@app.command()
+@placed
+def held(place: Place) -> None:
+    """Charges that nobody could settle yet: calls under way, cut off, or failed after they were sent."""
+
+    async def work() -> list[Charged]:
+        return gateway.look(place.store, place.tenant, accounts.held)
+
+    found = carry_out(place, work)
+    if place.as_json:
+        place.print_json({"tenant": place.tenant, "held": [_charged_json(c) for c in found]})
+    else:
+        _print_charges(place, found)
+
+
+@app.command()
+@placed
+def settle(
+    place: Place,
+    call_id: Annotated[str, typer.Argument(metavar="CHARGE", help="As `held` names it.")],
+    spent: Annotated[str, typer.Option("--spent", metavar="CREDITS", help="What it really cost, by the provider's bill; 0 = nothing.")],
+) -> None:
+    """Say what a held charge has cost: the rest of what it held is free again."""
+
+    async def work() -> Charged:
+        return gateway.close(place.store, place.tenant, call_id, spent)
+
+    closed = carry_out(place, work)
+    if place.as_json:
+        place.print_json({"tenant": place.tenant, "charge": _charged_json(closed)})
+    else:
+        _print_charges(place, [closed])
+
+
+def _charged_json(charged: Charged) -> dict[str, Any]:
+    """`amount` null = nobody knows."""
+    amount = None if charged.amount_micro is None else _credits(charged.amount_micro)
+    return {"callId": charged.call_id, "session": charged.session, "source": charged.source, "kind": charged.kind, "amount": amount,
+            "attempts": charged.attempts, "at": charged.at}  # fmt: skip
+
+
+def _print_charges(place: Place, found: list[Charged]) -> None:
+    lines = [say("gateway.charge", place.lang, **{**_charged_json(c), "kind": say(f"charge.{c.kind}", place.lang)}) for c in found]
+    sys.stdout.write("\n".join(lines or [say("gateway.nothing", place.lang)]) + "\n")
 
 
 @app.command()
@@ -124,7 +173,7 @@ def erase(place: Place, namespace: NamespaceOption = None) -> None:
     """Forget the kept replies of this tenant, or of one of its namespaces. What was charged stays."""
 
     async def work() -> int:
-        return gateway.change(place.store, place.tenant, lambda tx, tenant: kept.erase(tx, tenant, namespace))
+        return gateway.change(place.store, place.tenant, lambda tx, tenant: kept.erase(tx, tenant, namespace)) or 0
 
     erased = carry_out(place, work)
     if place.as_json:

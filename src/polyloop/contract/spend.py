@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from decimal import Decimal
-from typing import Final, Literal
+from typing import Any, Final, Literal, Protocol
 
 from msgspec import Struct
 
@@ -60,6 +60,33 @@ class Charge(Struct, frozen=True, rename="camel"):
     source: str
     kind: ChargeKind
     amount_micro: int
+
+
+class Order(Struct, frozen=True):
+    """One paid thing: who pays, for what (`id`, unique within the tenant), who is paid, at most how much; None = not known."""
+
+    tenant: str
+    session: str
+    id: str
+    source: str
+    most_micro: int | None
+
+
+class Purse(Protocol):
+    """The accounts of tenants and sessions, under their caps. Whoever spends does it here, so that a cap holds for all together.
+
+    Every verb runs in the transaction `tx` of the one who spends: the money and what it is for are one commit.
+    """
+
+    def reserve(self, tx: Any, order: Order, now_ms: int) -> tuple[str, str] | None:
+        """Hold the most it may cost; None = held, or held already under this id. Else nothing is, and why: (`price_unknown` |
+        `spend_limit`, a sentence).
+        """
+        ...
+
+    def move(self, tx: Any, order: Order, kind: ChargeKind, amount_micro: int | None = None) -> bool:
+        """Settle at an amount, refund, or mark `uncertain`, as MOVES allows; False = that is no move from where the order is."""
+        ...
 
 
 class Balance(Struct, frozen=True):

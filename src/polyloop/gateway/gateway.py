@@ -19,6 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from polyloop.contract.problem import problem
+from polyloop.contract.spend import Order
 from polyloop.db import Database, DbError
 from polyloop.ids import uuid7
 from polyloop.kernel.objects import Json, ToolSpec
@@ -28,7 +29,7 @@ from polyloop.kernel.seams import Message, ModelCallFailed, ModelRequest, Reply
 from .bindings import PREFIX, is_blank
 from .cache import Asked, Cache, asked
 from .faults import Fault
-from .ledger import Bill, Ledger, Order
+from .ledger import Bill, Ledger
 from .office import Office, Source
 from .settings import output_limit
 
@@ -193,7 +194,7 @@ class Gateway:
         if own and all(o.price for o in own):
             size = len(canonical([list(request.messages), [t.schema for t in request.tools or ()]]))
             most = max(o.price.micro(size, output_limit(request.params, o)) for o in own if o.price)
-        return Order(tenant, session, request.call_id or uuid7(), self.sources[0].name, most, settings.caps.of(tenant, session))
+        return Order(tenant, session, request.call_id or uuid7(), self.sources[0].name, most)
 
     # --- sources in their order ------------------------------------------------------------------------------------
 

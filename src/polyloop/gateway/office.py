@@ -16,6 +16,7 @@ from polyloop.db import Database
 from polyloop.ids import salt
 from polyloop.kernel.seams import Clock, Model, ModelRequest, Reply
 
+from .accounts import Accounts
 from .breaker import Breaker
 from .cache import Cache
 from .faults import Fault, judged
@@ -107,7 +108,7 @@ class Office:
         """Store, cache and ledger; None = there is no store. Raises DbError when it cannot be opened."""
         if self._shelf is None and self._open_db is not None:
             db = self._open_db()
-            self._shelf = db, Cache(db), Ledger(db)
+            self._shelf = db, Cache(db), Ledger(db, Accounts(self.settings.caps))
         return self._shelf
 
     def key(self, name: str, url: str) -> str:
