@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
+from typing import Any
 
+from polyloop.app.documents import open_documents
 from polyloop.db import Database, Schema
-from polyloop.documents.store import SCHEMAS
+from polyloop.documents.store import EMPTY, OPEN, SCHEMAS
 from tests.documents.office import Office
 
 
 def test_operations_of_an_older_store_move_into_the_journal(tmp_path: Path) -> None:
-    documents = SCHEMAS[1]
+    documents = next(schema for schema in SCHEMAS if schema.component == "documents")
     old = Database.open(tmp_path / "s.db", [Schema("documents", documents.steps[:1])])
 
     def work(tx: object) -> None:
@@ -29,3 +32,24 @@ def test_operations_of_an_older_store_move_into_the_journal(tmp_path: Path) -> N
     assert [db.look(lambda tx, t=t: tx.rows(f"select count(*) from {t}")) for t in ("op_approval", "op_fact", "op_secret")] == [[(1,)]] * 3
     assert db.look(lambda tx: tx.rows("select name from sqlite_schema where name in ('doc_operation', 'doc_fact')")) == []
     db.close()
+
+
+def test_nodes_of_an_older_store_are_found_once_it_is_opened(tmp_path: Path) -> None:
+    documents = next(schema for schema in SCHEMAS if schema.component == "documents")
+    path = tmp_path / "s.db"
+    old = Database.open(path, [s if s.component != "documents" else Schema("documents", documents.steps[:2]) for s in SCHEMAS])
+
+    def work(tx: Any) -> None:
+        tx.run("insert into doc_tenant values ('t', 2)")
+        for n, title in enumerate(("旧文档", "，"), 1):
+            tx.run("insert into doc_node values ('t', ?, 'document', 1, ?, 1, 1, ?)", f"n_{n}", EMPTY, n)
+            tx.run("insert into doc_place values ('t', ?, ?, ?, ?, 'document', ?, 'root', 'live')", f"n_{n}", n, OPEN, n, title)
+            body = '{"type":"paragraph","runs":[{"text":"里面的字"}]}'
+            tx.run("insert into doc_block values ('t', ?, 'b', 1, ?, '1', ?, 'h')", f"n_{n}", OPEN, body)
+
+    old.write_sync(work)
+    old.close()
+    for _ in range(2):
+        with open_documents(str(path), "t") as opened:
+            found = [asyncio.run(opened.call("search", {"query": query})) for query in ("旧文档", "里面")]
+            assert [[i["nodeId"] for i in page["items"]] for page in found if isinstance(page, dict)] == [["n_1"], ["n_2", "n_1"]]

@@ -20,6 +20,9 @@ from tests.documents.office import Office
 from tests.documents.test_crash import killed_and_asked_again
 from tests.documents.test_faults import test_S0_9_S0_12_S0_15_S0_39_fault as test_fault  # noqa: F401  # run here too
 from tests.documents.test_operations import *  # noqa: F403  # run here too
+from tests.documents.test_search import test_a_phrase_in_a_long_block_is_found_wherever_it_stands as test_phrases  # noqa: F401
+from tests.documents.test_search import test_what_a_query_means as test_query  # noqa: F401
+from tests.documents.test_search import test_what_changes_is_found_as_it_is as test_changes  # noqa: F401
 
 pytestmark = pytest.mark.needs("postgres")
 

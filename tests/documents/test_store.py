@@ -121,6 +121,8 @@ class Watched:
     def __init__(self, tx: Any) -> None:
         self.tx, self.asked = tx, list[tuple[str, tuple[Any, ...]]]()
 
+    dialect = "sqlite"
+
     def __getattr__(self, verb: str) -> Any:
         def carry(sql: str, *values: Any) -> Any:
             self.asked.append((sql, values))

@@ -15,7 +15,7 @@ from polyloop.contract.problem import problem
 from polyloop.contract.task import Ticket
 from polyloop.db import Damaged, Database, DbError, NewerSchema
 from polyloop.db.birth import locate
-from polyloop.documents.store import SCHEMAS
+from polyloop.documents.store import SCHEMAS, catch_up, unindexed
 from polyloop.documents.tasks import ticket_of
 from polyloop.files.folder import Folder, folder_of
 from polyloop.files.threads import in_thread
@@ -35,7 +35,7 @@ if TYPE_CHECKING:  # most runs touch no document
 def _opened(store: str) -> Database:
     """Raises ProblemError (corrupt_store, capability_unavailable, local_io)."""
     try:
-        return Database.open(store, SCHEMAS)
+        return _indexed(Database.open(store, SCHEMAS))
     except ImportError as error:
         why = "a store on a PostgreSQL server needs the extra: polyloop[postgres]"
         raise problem("capability_unavailable", why, operation="documents", stage="open") from error
@@ -45,6 +45,13 @@ def _opened(store: str) -> Database:
         raise problem("capability_unavailable", str(error), operation="documents", stage="open") from error
     except DbError as error:
         raise problem("local_io", str(error), operation="documents", stage="open") from error
+
+
+def _indexed(db: Database) -> Database:
+    """With everything in it that was made before there was an index."""
+    while db.look(unindexed):
+        db.write_sync(catch_up)
+    return db
 
 
 def _runtime(db: Database, tenant: str, folder: Folder | None) -> DocRuntime:

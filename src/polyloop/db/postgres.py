@@ -8,13 +8,13 @@ still be at work. It holds that lock until it is done, so `bury`, which takes th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, cast
+from typing import Any, ClassVar, Final, cast
 
 import psycopg
 
 from .errors import Busy, CommitUnknown, ConstraintFailed, DbError
 from .schema import Schema, migrate, pending
-from .tx import Row, Value
+from .tx import Dialect, Row, Value
 
 #: Any number, as long as everybody takes the same.
 _WRITERS: Final = 0x706F6C79
@@ -29,6 +29,8 @@ def _typed(error: psycopg.Error) -> DbError:
 
 class PostgresSession:
     """One connection, used by one thread at a time."""
+
+    dialect: ClassVar[Dialect] = "postgres"
 
     def __init__(self, url: str) -> None:
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from .errors import Damaged, NewerSchema
@@ -11,18 +11,24 @@ from .tx import Session, Tx
 _TABLE = "create table if not exists migration (component text not null, no integer not null, primary key (component, no))"
 
 
+Step = str | Mapping[str, str]
+
+
 class Schema(NamedTuple):
-    """The tables of one component: SQL scripts, applied in order and numbered from 1. A published step never changes."""
+    """The tables of one component: SQL scripts, applied in order and numbered from 1. A published step never changes.
+
+    A step that cannot be said in one SQL is a script for each dialect.
+    """
 
     component: str
-    steps: tuple[str, ...]
+    steps: tuple[Step, ...]
 
 
-def pending(tx: Tx, tables: set[str], schemas: Sequence[Schema]) -> list[tuple[str, int, str]]:
+def pending(tx: Tx, tables: set[str], schemas: Sequence[Schema]) -> list[tuple[str, int, Step]]:
     """The steps this store lacks, as (component, no, sql). Raises NewerSchema, and Damaged for a foreign or broken database."""
     if "migration" not in tables and tables:
         raise Damaged("this is a database of something else: it has tables, but no table of migrations")
-    todo: list[tuple[str, int, str]] = []
+    todo: list[tuple[str, int, Step]] = []
     for component, steps in schemas:
         rows = tx.rows("select no from migration where component = ? order by no", component) if tables else []
         found = [no for (no,) in rows]
@@ -41,7 +47,7 @@ def migrate(session: Session, schemas: Sequence[Schema]) -> None:
         todo = pending(session, session.tables(), schemas)
         session.run(_TABLE)
         for component, no, sql in todo:
-            session.script(sql)
+            session.script(sql if isinstance(sql, str) else sql[session.dialect])
             session.run("insert into migration (component, no) values (?, ?)", component, no)
         session.commit()
     except BaseException:

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import apsw
 
 from .errors import Busy, CommitUnknown, ConstraintFailed, Damaged, DbError
-from .tx import Row, Value
+from .tx import Dialect, Row, Value
 
 BUSY_TIMEOUT_MS = 10_000
 #: Pages in the WAL before they are folded into the file. More make each commit dearer: the file must grow.
@@ -58,6 +58,7 @@ class SqliteSession:
     """One connection, used by one thread at a time. It never creates a file that is not there."""
 
     __slots__ = ("_conn", "_execute", "_file", "_pages", "_path")
+    dialect: ClassVar[Dialect] = "sqlite"
 
     def __init__(self, path: Path) -> None:
         version = tuple(int(part) for part in apsw.sqlite_lib_version().split("."))

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 #: A column value: null, integer, real, text or bytes.
 Value = None | int | float | str | bytes
 Row = tuple[Any, ...]
+Dialect = Literal["sqlite", "postgres"]
 
 
 class Tx(Protocol):
-    """One transaction. Parameters are `?` in every dialect; rows are tuples. Valid only while the work runs."""
+    """One transaction. Parameters are `?` in every dialect; rows are tuples. Valid only while the work runs.
+
+    `dialect` is for what the standard does not know (searching by words); all other SQL is the same everywhere.
+    """
+
+    dialect: ClassVar[Dialect]
 
     def rows(self, sql: str, /, *params: Value) -> list[Row]:
         """All rows of a query (also of `... returning`)."""

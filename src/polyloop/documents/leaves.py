@@ -130,6 +130,10 @@ _FILE: Final = {
     "overwrite": {"type": "boolean", "description": "take the place of a file that is there"},
 }
 _TASKED: Final[dict[str, Any]] = {"output": _TASK}
+_QUERY: Final = {
+    **_PRINTED, "maxLength": limits.QUERY_CHARS,
+    "description": 'words between blanks must all occur, in any order; Chinese of any length; "words between quotes" stand side by side',
+}  # fmt: skip
 
 OPERATIONS: Final[dict[str, Operation]] = {
     op.name.removeprefix("doc."): op
@@ -138,6 +142,7 @@ OPERATIONS: Final[dict[str, Operation]] = {
         _op("create_folder", _NEW, "title"),
         _op("fetch", {**_ANY, **_SCOPED}, write=False, contract=CONTENT, rules=_needs("scope", SCOPES, "full")),
         _op("list", {"containerId": _ID, **_PAGING}, write=False, contract=LIST, output=_LISTED),
+        _op("search", {"query": _QUERY, "containerId": _ID, **_PAGING}, "query", write=False, contract=LIST, output=_LISTED),
         _op("inspect", _ANY, write=False),
         _op("resolve", _ANY, write=False),
         _op(
@@ -182,7 +187,8 @@ ASIDE: Final[dict[str, Shape]] = {**AFTERWARDS, **TASK_GETS}
 #: One line each, for models and people who choose an operation.
 PURPOSE: Final[dict[str, str]] = {
     "create": "Make a document.", "create_folder": "Make a folder.", "fetch": "Read a document or a part of it.",
-    "list": "List documents and folders; complete=true proves that all are there.", "inspect": "Facts about one document or folder.",
+    "list": "List documents and folders; complete=true proves that all are there.",
+    "search": "Find documents and folders by words of title or content, newest first.", "inspect": "Facts about one document or folder.",
     "resolve": "Find the one node of a title, id or url.", "update": "Change the content of a document.",
     "checkpoint_update": "Save a version, then change the content.", "version_save": "Name the content as it stands.",
     "version_list": "List the saved versions.", "version_revert": "Bring an earlier content back.", "version_diff": "Compare two versions.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 TITLE_CHARS: Final = 300
+QUERY_CHARS: Final = 300
 #: Characters of one content argument.
 CONTENT_CHARS: Final = 2_000_000
 #: Blocks of one write.

@@ -155,7 +155,7 @@ def _on(node: dict[str, Any], **more: Any) -> Prepared:
 
 
 def _read(asked: Asked) -> Plan:
-    if asked.name == "list":
+    if asked.name in ("list", "search"):
         check_container(asked, asked.args.get("containerId", ask.ROOT))
         return Plan(prepared=Prepared())
     node = described(asked) if asked.name in ("inspect", "resolve") else document_of(asked)

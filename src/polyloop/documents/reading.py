@@ -49,6 +49,16 @@ def _list(asked: Asked, _: Plan, seal: Seal) -> Listing:
     return _listed(asked, query, seal, lambda f: ask.Nodes(container=container, cursor=f.cursor, limit=f.limit, snapshot=f.snapshot), "nodeId")
 
 
+def _search(asked: Asked, _: Plan, seal: Seal) -> Listing:
+    query, box = asked.args["query"], asked.args.get("containerId")
+    whole = {"query": query, **({} if box is None else {"containerId": box})}
+
+    def page(f: Fetch) -> ask.Request:
+        return ask.Search(query=query, container=box, cursor=f.cursor, limit=f.limit, snapshot=f.snapshot)
+
+    return _listed(asked, whole, seal, page, "nodeId")
+
+
 def _versions(asked: Asked, plan: Plan, seal: Seal) -> Listing:
     node_id = plan.node["target"]["nodeId"]
     return _listed(
@@ -83,7 +93,7 @@ def _diff(asked: Asked, plan: Plan) -> dict[str, Any]:
     return {"from": sides[0], "to": sides[1], **changes(before, after)}
 
 
-_LISTS: Final[dict[str, Callable[[Asked, Plan, Seal], Listing]]] = {"list": _list, "version_list": _versions}
+_LISTS: Final[dict[str, Callable[[Asked, Plan, Seal], Listing]]] = {"list": _list, "search": _search, "version_list": _versions}
 _TOLD: Final[dict[str, Callable[[Asked, Plan], dict[str, Any]]]] = {
     "fetch": _fetch, "inspect": _inspect, "resolve": _resolve, "version_diff": _diff,
 }  # fmt: skip

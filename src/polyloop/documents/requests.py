@@ -143,6 +143,16 @@ class Nodes(Ask, frozen=True, kw_only=True):
     snapshot: str = ""
 
 
+class Search(Ask, frozen=True, kw_only=True):
+    """One page of the live nodes that hold all words of a query at a snapshot, the newest made first. Items say in which block."""
+
+    query: Annotated[str, Meta(min_length=1, max_length=limits.QUERY_CHARS, pattern=NO_NUL)]
+    container: Id | None = None
+    cursor: str = ""
+    limit: Annotated[int, Meta(ge=1, le=limits.PAGE_MAX)] = limits.PAGE
+    snapshot: str = ""
+
+
 class Versions(Ask, frozen=True, kw_only=True):
     """One page of the versions of a node, oldest first."""
 
@@ -169,7 +179,7 @@ class Find(Ask, frozen=True, kw_only=True):
 #: What is kept beside the journal, and never comes over a transport: a task says in which folder of this machine a file shall stand.
 Local = Submit | Cancel
 Write = Create | Edit | Revert | Copy | Put | Purge | Save
-Read = Describe | Content | Nodes | Versions | Facts | Find
+Read = Describe | Content | Nodes | Search | Versions | Facts | Find
 Request = Write | Read
 Reply = dict[str, Any]
 

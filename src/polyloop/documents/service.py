@@ -19,7 +19,7 @@ from ..contract.problem import as_wire, problem
 from ..contract.snapshot import digest, require_current
 from ..db import Database, Tx
 from ..formats.blocks import Block
-from . import limits, store, tasks
+from . import index, limits, store, tasks
 from . import requests as ask
 from .positions import numbered, spread
 from .store import Node, Row
@@ -121,7 +121,7 @@ def _new(tx: Tx, tenant: str, r: ask.Create | ask.Copy, kind: str, rows: list[Ro
         container=r.container, state="live",
     )  # fmt: skip
     store.add_node(tx, tenant, node, seq)
-    store.add_rows(tx, tenant, node.id, rows, 1)
+    store.add_rows(tx, tenant, node.id, rows, 1, seq)
     return _done(tx, tenant, node, seq, step_id, blockIds=[row.id for row in rows[: limits.IDS_SHOWN]])
 
 
@@ -150,12 +150,13 @@ def _edit(tx: Tx, tenant: str, r: ask.Edit, step_id: str) -> ask.Reply:
     added = [store.row_of(name, pos, body) for name, pos, body in zip(names, places, r.blocks, strict=True)]
     added += [store.row_of(block_id, now[block_id].pos, body) for block_id, body in r.change.items()]
     ended += [now[block_id] for block_id in r.change]
-    store.end_rows(tx, tenant, node.id, ended, revision)
-    store.add_rows(tx, tenant, node.id, added, revision)
+    seq = store.next_seq(tx, tenant)
+    store.end_rows(tx, tenant, node.id, ended, revision, seq)
+    store.add_rows(tx, tenant, node.id, added, revision, seq)
     blocks = node.blocks + len(added) - len(ended)
     after = replace(node, revision=revision, hash=store.summed(node.hash, added, ended), blocks=blocks, appended=appended)
     store.set_node(tx, tenant, after)
-    return _done(tx, tenant, after, store.next_seq(tx, tenant), step_id, blockIds=[row.id for row in added[: limits.IDS_SHOWN]])
+    return _done(tx, tenant, after, seq, step_id, blockIds=[row.id for row in added[: limits.IDS_SHOWN]])
 
 
 def _block(tx: Tx, tenant: str, node: Node, block_id: str) -> Row:
@@ -188,10 +189,11 @@ def _revert(tx: Tx, tenant: str, r: ask.Revert, step_id: str) -> ask.Reply:
     ended = [row for block_id, row in present.items() if wanted.get(block_id) != row]
     added = [row for block_id, row in wanted.items() if present.get(block_id) != row]
     after = replace(node, revision=node.revision + 1, hash=store.summed(node.hash, added, ended), blocks=len(wanted))
-    store.end_rows(tx, tenant, node.id, ended, after.revision)
-    store.add_rows(tx, tenant, node.id, added, after.revision)
+    seq = store.next_seq(tx, tenant)
+    store.end_rows(tx, tenant, node.id, ended, after.revision, seq)
+    store.add_rows(tx, tenant, node.id, added, after.revision, seq)
     store.set_node(tx, tenant, after)
-    return _done(tx, tenant, after, store.next_seq(tx, tenant), step_id)
+    return _done(tx, tenant, after, seq, step_id)
 
 
 def _put(tx: Tx, tenant: str, r: ask.Put, step_id: str) -> ask.Reply:
@@ -205,7 +207,7 @@ def _put(tx: Tx, tenant: str, r: ask.Put, step_id: str) -> ask.Reply:
     moved = replace(node, revision=node.revision + 1, title=r.title or node.title, container=container, state=r.state or node.state)
     seq = store.next_seq(tx, tenant)
     store.set_node(tx, tenant, moved)
-    store.set_place(tx, tenant, moved, seq)
+    store.set_place(tx, tenant, moved, seq, renamed=moved.title != node.title)
     return _done(tx, tenant, moved, seq, step_id)
 
 
@@ -286,6 +288,19 @@ def _page(tx: Tx, tenant: str, r: ask.Nodes) -> ask.Reply:
     return {"items": items, "next": str(rows[r.limit - 1][0]) if more else None, "hasMore": more, "total": total, "snapshot": str(snapshot)}
 
 
+def _search(tx: Tx, tenant: str, r: ask.Search) -> ask.Reply:
+    snapshot = _mark(r.snapshot) if r.snapshot else store.current_seq(tx, tenant)
+    found = index.Found(tx, tenant, r.query, snapshot, r.container or "")
+    rows = found.after(_mark(r.cursor) if r.cursor else 0, r.limit + 1)
+    more = len(rows) > r.limit
+    items = [
+        {**store.target_of(tenant, node_id, kind, box), "title": title, **({"blockId": block} if block else {})}
+        for _, block, node_id, kind, title, box in rows[: r.limit]
+    ]
+    total = None if more else found.count()
+    return {"items": items, "next": str(rows[r.limit - 1][0]) if more else None, "hasMore": more, "total": total, "snapshot": str(snapshot)}
+
+
 def _versions(tx: Tx, tenant: str, r: ask.Versions) -> ask.Reply:
     """Versions are never taken back, so the highest number there is makes a snapshot."""
     store.get_node(tx, tenant, r.node, "live", "trashed")
@@ -338,5 +353,6 @@ _WRITES: Final[dict[type, Callable[[Tx, str, Any, str], ask.Reply]]] = {
     ask.Submit: tasks.submit, ask.Cancel: tasks.cancel,
 }  # fmt: skip
 _READS: Final[dict[type, Callable[[Tx, str, Any], ask.Reply]]] = {
-    ask.Describe: _describe, ask.Content: _content, ask.Nodes: _page, ask.Versions: _versions, ask.Facts: _facts, ask.Find: _find,
+    ask.Describe: _describe, ask.Content: _content, ask.Nodes: _page, ask.Search: _search, ask.Versions: _versions, ask.Facts: _facts,
+    ask.Find: _find,
 }  # fmt: skip

@@ -9,7 +9,7 @@ hashes of its blocks with their ids and positions: it follows from the hash befo
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -19,7 +19,9 @@ from msgspec import Struct
 from ..contract.problem import problem
 from ..contract.snapshot import digest
 from ..db import Schema, Tx, tasks
+from ..formats.blocks import Block
 from ..journal.operations import SCHEMA as JOURNAL
+from . import index
 from .limits import IDS_SHOWN
 from .requests import ROOT
 
@@ -76,7 +78,7 @@ drop table doc_secret;
 """
 #: The file of an import, until its task has ended. A bytes column is `bytea` to PostgreSQL, and SQLite takes any name.
 _UPLOADS: Final = "create table doc_upload (tenant text not null, task text not null, data bytea not null, primary key (tenant, task));"
-SCHEMAS: Final = (JOURNAL, Schema("documents", (_TABLES, _MOVED, tasks.TABLES + _UPLOADS)))
+SCHEMAS: Final = (JOURNAL, Schema("documents", (_TABLES, _MOVED, tasks.TABLES + _UPLOADS, index.STEP)))
 
 
 class Node(Struct, frozen=True, kw_only=True):
@@ -105,6 +107,11 @@ class Row(Struct, frozen=True):
 
 def row_of(block_id: str, pos: str, body: str) -> Row:
     return Row(block_id, pos, body, hashlib.sha256(f"{block_id}\0{pos}\0{body}".encode()).hexdigest())
+
+
+def text_of(row: Row) -> str:
+    """What a block says."""
+    return msgspec.json.decode(row.body, type=Block).text
 
 
 def summed(before: str, added: Iterable[Row], removed: Iterable[Row]) -> str:
@@ -167,6 +174,7 @@ def add_node(tx: Tx, tenant: str, node: Node, seq: int) -> None:
         tenant, node.id, node.type, node.revision, node.hash, node.blocks, node.appended, seq,
     )  # fmt: skip
     _add_place(tx, tenant, node, seq, seq)
+    index.put(tx, tenant, node.id, seq, [("", node.title)])
 
 
 def set_node(tx: Tx, tenant: str, node: Node) -> None:
@@ -176,7 +184,10 @@ def set_node(tx: Tx, tenant: str, node: Node) -> None:
     )  # fmt: skip
 
 
-def set_place(tx: Tx, tenant: str, node: Node, seq: int) -> None:
+def set_place(tx: Tx, tenant: str, node: Node, seq: int, *, renamed: bool = False) -> None:
+    if renamed:
+        index.end(tx, tenant, node.id, seq, [""])
+        index.put(tx, tenant, node.id, seq, [("", node.title)])
     tx.run("update doc_place set until_seq = ? where tenant = ? and id = ? and until_seq = ?", seq, tenant, node.id, OPEN)
     _add_place(tx, tenant, node, seq, node.created)
 
@@ -242,14 +253,16 @@ def changed_since(tx: Tx, tenant: str, node_id: str, revision: int) -> dict[str,
     return {**{name: sorted(ids)[:IDS_SHOWN] for name, ids in out.items()}, **({"omitted": omitted} if omitted else {})}
 
 
-def end_rows(tx: Tx, tenant: str, node_id: str, rows: Iterable[Row], revision: int) -> None:
+def end_rows(tx: Tx, tenant: str, node_id: str, rows: Sequence[Row], revision: int, seq: int) -> None:
+    index.end(tx, tenant, node_id, seq, (row.id for row in rows))
     for row in rows:
         tx.run(
             "update doc_block set until_rev = ? where tenant = ? and node = ? and id = ? and until_rev = ?", revision, tenant, node_id, row.id, OPEN
         )
 
 
-def add_rows(tx: Tx, tenant: str, node_id: str, rows: Iterable[Row], revision: int) -> None:
+def add_rows(tx: Tx, tenant: str, node_id: str, rows: Sequence[Row], revision: int, seq: int) -> None:
+    index.put(tx, tenant, node_id, seq, ((row.id, text_of(row)) for row in rows))
     for row in rows:
         tx.run(
             "insert into doc_block (tenant, node, id, since_rev, until_rev, pos, body, hash) values (?, ?, ?, ?, ?, ?, ?, ?)",
@@ -285,8 +298,25 @@ def version_of(tx: Tx, tenant: str, node_id: str, version: int) -> tuple[int, st
     return (row[0], row[1]) if row else None
 
 
+def unindexed(tx: Tx) -> bool:
+    """Whether the store holds nodes from before there was an index."""
+    return tx.row("select 1 from doc_unindexed limit 1") is not None
+
+
+def catch_up(tx: Tx, nodes: int = 200) -> None:
+    """Index some of them."""
+    left = tx.rows("select tenant, node from doc_unindexed limit ?", nodes)
+    for tenant, node_id in left:
+        node = find_node(tx, tenant, node_id)
+        if node is not None and node.state != "purged":
+            rows, seq = rows_at(tx, tenant, node_id, node.revision), current_seq(tx, tenant)
+            index.put(tx, tenant, node_id, seq, [("", node.title), *((row.id, text_of(row)) for row in rows)])
+        tx.run("delete from doc_unindexed where tenant = ? and node = ?", tenant, node_id)
+
+
 def erase(tx: Tx, tenant: str, node_id: str) -> None:
     """Contents, titles and labels go; that there was a node, and when, stays."""
+    index.erase(tx, tenant, node_id)
     tx.run("delete from doc_block where tenant = ? and node = ?", tenant, node_id)
     tx.run("delete from doc_version where tenant = ? and node = ?", tenant, node_id)
     tx.run("update doc_place set title = '' where tenant = ? and id = ?", tenant, node_id)

@@ -1,0 +1,30 @@
+"""Text as words, for the index and for queries alike, on every kind of store: the only tokenizer there is.
+
+A CJK character is a word of its own, so a query of any length finds what stands side by side; elsewhere a word is a run of
+letters and digits. Case and width are folded; punctuation parts words and is none.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import Final
+
+#: Han with its marks and extensions, kana, hangul.
+_CJK: Final = "\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
+_WORD: Final = re.compile(rf"[{_CJK}]|[^\W_{_CJK}]+")
+_TERM: Final = re.compile(r'"([^"]*)"|(\S+)')
+#: Characters of one word; a longer run is cut, in texts as in queries.
+WORD_CHARS: Final = 64
+
+
+def words_of(text: str) -> list[str]:
+    """The words of a text, in order."""
+    found = _WORD.findall(unicodedata.normalize("NFKC", text).casefold())
+    return [word[at : at + WORD_CHARS] for word in found for at in range(0, len(word), WORD_CHARS)]
+
+
+def phrases_of(query: str) -> list[list[str]]:
+    """What a query asks for, all of it: each term between blanks, or between quotes, as words that stand side by side."""
+    terms = (quoted or bare for quoted, bare in _TERM.findall(query))
+    return [words for words in map(words_of, terms) if words]
