@@ -37,7 +37,7 @@ from polyloop.kernel.seams import (
 from polyloop.toolbox.actions import ToolActions
 from polyloop.toolbox.bridge import DocTool, document_tools
 from polyloop.toolbox.permission import Mode, Permitted
-from polyloop.toolbox.registry import Registry, Tool, problems_of, usable
+from polyloop.toolbox.registry import Registry, Tool, bad_result, problems_of, usable
 from polyloop.toolbox.submit import Submit
 from polyloop.toolbox.worker import WorkerPool
 from polyloop.workspace import Workspace, workspace_tools
@@ -95,10 +95,9 @@ def judged(request: Request, tools: Registry) -> tuple[Interpreter, Registry]:
     reads, schema = interpreter(request.agent.protocol), request.result_schema
     if schema is None:
         return reads, tools
-    completing = [name for name, spec in tools.specs.items() if spec.completes]
-    if not isinstance(schema, dict) or not ("submit" in completing or (isinstance(reads, NativeTools) and not completing)):
-        message = "result_schema needs an object, and a run that ends with submit or, under native-tools/1, with a final answer"
-        raise problem("validation", message, operation="run", stage="arguments", details={"field": "result_schema"})
+    completing = any(spec.completes for spec in tools.specs.values())
+    if not isinstance(schema, dict) or not (completing or isinstance(reads, NativeTools)):
+        raise bad_result("it must be an object, for a run that ends with a tool or, under native-tools/1, with a final answer")
     if completing:
         return reads, tools.giving(schema)
     shape = usable(schema)
