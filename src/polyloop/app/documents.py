@@ -35,7 +35,7 @@ if TYPE_CHECKING:  # most runs touch no document and no canvas
 
 
 #: Tables of everything that is no run: each schema once, the journal first.
-_SCHEMAS: Final = tuple(dict.fromkeys((*SCHEMAS, *CANVAS_SCHEMAS)))
+_SCHEMAS: Final = tuple({schema.component: schema for schema in (*SCHEMAS, *CANVAS_SCHEMAS)}.values())
 
 
 def _opened(store: str) -> Database:
