@@ -16,7 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polyloop.canvas.exports.board import Board, body_text, facts, plain
-from polyloop.canvas.exports.bundle import MANIFEST, WHOLE, bundle
+from polyloop.canvas.exports.bundle import MANIFEST, bundle
+from polyloop.canvas.exports.forms import FORMS, WHOLE, given_out, whole
 from polyloop.canvas.exports.jsoncanvas import json_canvas
 from polyloop.canvas.exports.page import page
 from polyloop.canvas.exports.picture import SIDE_PX, png, svg
@@ -24,8 +25,11 @@ from polyloop.canvas.exports.scene import MARGIN, TEXT_SIZE, Line, broken, scene
 from polyloop.canvas.exports.sheets import storyboard_csv, storyboard_markdown, table_markdown
 from polyloop.canvas.model import Node, Row
 from polyloop.canvas.storyboard import TEXTS
+from polyloop.contract.problem import ProblemError
 from polyloop.formats.markdown_in import read_markdown
 from tests.canvas.boards import ATTACKS, hostile, node, sample
+from tests.canvas.easel import Easel, edge
+from tests.canvas.easel import node as item
 
 BOARDS = {"sample": sample, "hostile": hostile, "empty": lambda: Board(canvas_id="cv_0", title="", snapshot_hash="canvas:1", nodes=[], edges=[])}
 
@@ -253,3 +257,37 @@ def test_the_manifest_names_every_file_by_its_digest(board: str) -> None:
         assert sheets == {n.id for n in own.nodes if n.type == "script"}
         assert json.loads(archive.read("canvas.json")) == json.loads(json.dumps(facts(own), ensure_ascii=False).encode("utf-8", "replace"))
         assert {i.date_time for i in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
+
+
+# --- from a store ----------------------------------------------------------------------------------------------------
+
+
+def test_a_stored_canvas_is_given_out_whole(easel: Easel) -> None:
+    easel.apply(item("a", title="A", content="hello"), item("t", "batch-table"), item("i", "image"), edge("e", "a", "i"))
+    row = {"durationSeconds": 2, "plotDescription": "A door opens."}
+    easel.do("canvas_create_storyboard", {"snapshotHash": easel.hash, "nodeId": "s", "title": "Shots", "rows": [row]})
+    own = easel.db.look(lambda tx: whole(tx, easel.tenant, "local", easel.canvas))
+    assert ({n.id for n in own.nodes}, [e.id for e in own.edges], own.snapshot_hash) == ({"a", "t", "i", "s"}, ["e"], easel.hash)
+    told = json.loads(given_out(own, "json", "en"))
+    assert [n["rows"][0]["plotDescription"] for n in told["nodes"] if n["id"] == "s"] == ["A door opens."]
+    for form in set(FORMS) - {"png"}:
+        assert given_out(own, form, "zh", "s" if form in ("csv", "markdown") else "")
+    assert b"A door opens." in given_out(own, "csv", "en", "s")
+    for tenant, owner, canvas in ((easel.tenant, "bob", easel.canvas), ("other", "local", easel.canvas), (easel.tenant, "local", "cv_0")):
+        with pytest.raises(ProblemError) as stop:
+            easel.db.look(lambda tx, t=tenant, o=owner, c=canvas: whole(tx, t, o, c))
+        assert stop.value.problem.kind == "not_found"
+
+
+@pytest.mark.parametrize(
+    ("form", "node_id", "kind", "field"),
+    [
+        ("doc", "", "validation", "format"), ("html", "shots", "validation", "node"), ("csv", "", "validation", "node"),
+        ("csv", "none", "not_found", "nodeId"), ("csv", "plan", "type_mismatch", "nodeId"), ("markdown", "brief", "type_mismatch", "nodeId"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_given_out_is_named(form: str, node_id: str, kind: str, field: str) -> None:
+    with pytest.raises(ProblemError) as stop:
+        given_out(sample(), form, "zh", node_id)
+    assert stop.value.problem.kind == kind
+    assert field in (stop.value.problem.details.get("field"), *stop.value.problem.details)

@@ -9,7 +9,7 @@ import hashlib
 import io
 import json
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, Final
 
 from ...words.catalog import Lang
@@ -18,22 +18,12 @@ from ..table import TYPE as TABLE
 from .board import Board, facts
 from .jsoncanvas import json_canvas
 from .page import page
-from .picture import png, svg
+from .picture import svg
 from .sheets import storyboard_csv, storyboard_markdown, table_markdown
 
 MANIFEST: Final = "manifest.json"
 _TIME: Final = (1980, 1, 1, 0, 0, 0)
 _READABLE: Final = 0o644 << 16
-
-#: format -> what makes it. Those for one node alone are in `sheets`.
-WHOLE: Final[dict[str, Callable[[Board, Lang], bytes]]] = {
-    "json": lambda board, _: _json(facts(board)),
-    "jsoncanvas": json_canvas,
-    "html": page,
-    "svg": lambda board, _: svg(board),
-    "png": lambda board, _: png(board),
-    "zip": lambda board, lang: bundle(board, lang),  # noqa: PLW0108  # defined below
-}
 
 
 def bundle(board: Board, lang: Lang) -> bytes:
@@ -54,7 +44,7 @@ def bundle(board: Board, lang: Lang) -> bytes:
 def _files(board: Board, lang: Lang) -> Iterator[tuple[str, tuple[bytes, dict[str, Any]]]]:
     """path -> bytes, and what the manifest says of them besides."""
     yield "board.canvas", (json_canvas(board, lang), {})
-    yield "canvas.json", (_json(facts(board)), {})
+    yield "canvas.json", (canvas_json(board), {})
     yield "board.html", (page(board, lang), {})
     yield "board.svg", (svg(board), {})
     for number, node in enumerate([n for n in board.nodes if n.type == STORYBOARD], 1):
@@ -65,6 +55,11 @@ def _files(board: Board, lang: Lang) -> Iterator[tuple[str, tuple[bytes, dict[st
         yield f"tables/{number:03}.md", (table_markdown(node, board.rows.get(node.id, ()), lang).encode("utf-8", "replace"), {"nodeId": node.id})
     for node_id, asset in sorted(board.assets.items()):
         yield asset.path, (asset.data, {"nodeId": node_id, "mimeType": asset.mime})
+
+
+def canvas_json(board: Board) -> bytes:
+    """All facts of a board, for programs."""
+    return _json(facts(board))
 
 
 def _json(value: Any) -> bytes:

@@ -5,6 +5,7 @@ Lines are broken here, by widths that hold for the shipped font, so that a pictu
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -126,7 +127,15 @@ def _shot(row: Row) -> str:
 
 def width_of(text: str, size: float) -> float:
     """About how wide a text is in the shipped font."""
-    return size * sum(1.0 if is_wide(c) else 0.3 if c in " .,:;'|!ijlI" else 0.62 if c.islower() or c.isdigit() else 0.78 for c in text)
+    return size * sum(map(_width, text))
+
+
+@functools.lru_cache(maxsize=10_000)
+def _width(character: str) -> float:
+    """In units of the letter's size."""
+    if is_wide(character):
+        return 1.0
+    return 0.3 if character in " .,:;'|!ijlI" else 0.62 if character.islower() or character.isdigit() else 0.78
 
 
 def _text(text: str, x: float, y: float, width: float, room: int, *, size: float, bold: bool = False, fill: str = INK) -> Iterator[Line]:
@@ -155,8 +164,8 @@ def _cut(text: str, width: float, size: float) -> int:
     """How many characters of a text go on one line; always one at least."""
     used, end = 0.0, len(text)
     for at, character in enumerate(text):
-        used += width_of(character, size)
-        if used > width:
+        used += _width(character)
+        if used * size > width:
             end = max(1, at)
             break
     if end == len(text):

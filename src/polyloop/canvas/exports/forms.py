@@ -1,0 +1,73 @@
+"""Which forms a canvas is given out in, and reading it whole for that: one transaction, one snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from ...contract.problem import problem
+from ...db import Tx
+from ...words.catalog import Lang
+from .. import board as stored
+from .. import storyboard, table
+from ..model import Node
+from ..store import find_canvas
+from .board import Board
+from .bundle import bundle, canvas_json
+from .jsoncanvas import json_canvas
+from .page import page
+from .picture import png, svg
+from .sheets import storyboard_csv, storyboard_markdown, table_markdown
+
+#: Of the whole canvas.
+WHOLE: Final[dict[str, Callable[[Board, Lang], bytes]]] = {
+    "json": lambda board, _: canvas_json(board), "jsoncanvas": json_canvas, "html": page, "svg": lambda board, _: svg(board),
+    "png": lambda board, _: png(board), "zip": bundle,
+}  # fmt: skip
+#: Of one structured node: form -> type of node -> what makes it.
+OF_NODE: Final[dict[str, dict[str, Callable[[Node, Board, Lang], bytes]]]] = {
+    "markdown": {
+        storyboard.TYPE: lambda node, board, lang: storyboard_markdown(node, board.rows.get(node.id, ()), lang).encode("utf-8", "replace"),
+        table.TYPE: lambda node, board, lang: table_markdown(node, board.rows.get(node.id, ()), lang).encode("utf-8", "replace"),
+    },
+    "csv": {storyboard.TYPE: lambda node, board, _: storyboard_csv(node, board.rows.get(node.id, ()))},
+}
+FORMS: Final = (*WHOLE, *OF_NODE)
+
+
+def whole(tx: Tx, tenant: str, owner: str, canvas_id: str) -> Board:
+    """Everything on a canvas as it stands. Raises ProblemError(not_found) unless it is there and the owner's."""
+    head = find_canvas(tx, tenant, owner, canvas_id)
+    look = stored.Board(tx, tenant, head)
+    nodes = look.nodes(0, head.nodes)
+    return Board(
+        canvas_id=head.id, title=head.title, snapshot_hash=head.content, nodes=nodes, edges=look.edges(0, head.edges),
+        rows={n.id: look.rows_of(n.id) for n in nodes if n.count},
+    )  # fmt: skip
+
+
+def given_out(board: Board, form: str, lang: Lang, node_id: str = "") -> bytes:
+    """The bytes of a form; `node_id` names the storyboard or table for `markdown` and `csv`, and goes with nothing else.
+
+    Raises ProblemError: validation, not_found, type_mismatch, capability_unavailable (png without the extra `media`).
+    """
+    if form in WHOLE and not node_id:
+        return WHOLE[form](board, lang)
+    if form not in FORMS:
+        raise _wrong("format", "invalid_value", f"one of: {', '.join(FORMS)}")
+    if form in WHOLE:
+        raise _wrong("node", "exclusive", f"{form} is of the whole canvas")
+    if not node_id:
+        raise _wrong("node", "required", f"{form} is of one node")
+    node = next((n for n in board.nodes if n.id == node_id), None)
+    if node is None:
+        raise problem("not_found", f"there is no node {node_id!r}", operation="canvas.export", stage="resolve", details={"nodeId": node_id})
+    make = OF_NODE[form].get(node.type)
+    if make is None:
+        details = {"nodeId": node_id, "type": node.type, "types": list(OF_NODE[form])}
+        raise problem("type_mismatch", f"there is no {form} of a {node.type}", operation="canvas.export", stage="resolve", details=details)
+    return make(node, board, lang)
+
+
+def _wrong(field: str, issue: str, message: str) -> Exception:
+    return problem("validation", message, operation="canvas.export", stage="arguments", details={"field": field, "issue": issue})
