@@ -12,9 +12,10 @@ import zipfile
 from collections.abc import Iterator
 from typing import Any, Final
 
-from ...words.catalog import Lang
-from ..storyboard import TYPE as STORYBOARD
-from ..table import TYPE as TABLE
+from polyloop.canvas.storyboard import TYPE as STORYBOARD
+from polyloop.canvas.table import TYPE as TABLE
+from polyloop.words.catalog import Lang
+
 from .board import Board, facts
 from .jsoncanvas import json_canvas
 from .page import page

@@ -11,9 +11,10 @@ from typing import Final
 
 from msgspec import Struct
 
-from ...formats.blocks import is_wide
-from .. import storyboard, table
-from ..model import Node, Row
+from polyloop.canvas import storyboard, table
+from polyloop.canvas.model import Node, Row
+from polyloop.formats.blocks import is_wide
+
 from .board import Board, body_text, plain
 
 MARGIN: Final = 60

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from ...contract.problem import problem
-from ...db import Tx
-from ...words.catalog import Lang
-from .. import board as stored
-from .. import storyboard, table
-from ..model import Node
-from ..store import find_canvas
+from polyloop.canvas import board as stored
+from polyloop.canvas import storyboard, table
+from polyloop.canvas.model import Node
+from polyloop.canvas.store import find_canvas
+from polyloop.contract.problem import problem
+from polyloop.db import Tx
+from polyloop.words.catalog import Lang
+
 from .board import Board
 from .bundle import bundle, canvas_json
 from .jsoncanvas import json_canvas

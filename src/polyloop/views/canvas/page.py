@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from html import escape
 from typing import Final
 
-from ...words.catalog import Lang, say
-from .. import storyboard, table
-from ..model import Node, Row
+from polyloop.canvas import storyboard, table
+from polyloop.canvas.model import Node, Row
+from polyloop.words.catalog import Lang, say
+
 from .board import Board, body_text, plain
 from .picture import svg
 from .sheets import plan

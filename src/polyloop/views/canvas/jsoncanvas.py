@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from ...words.catalog import Lang
-from ..model import Node
-from ..storyboard import TYPE as STORYBOARD
-from ..table import TYPE as TABLE
+from polyloop.canvas.model import Node
+from polyloop.canvas.storyboard import TYPE as STORYBOARD
+from polyloop.canvas.table import TYPE as TABLE
+from polyloop.words.catalog import Lang
+
 from .board import Board, body_text
 from .sheets import storyboard_markdown, table_markdown
 

@@ -9,8 +9,9 @@ import io
 from html import escape
 from typing import TYPE_CHECKING, Final
 
-from ...contract.problem import problem
-from ...formats.font import FONT
+from polyloop.contract.problem import problem
+from polyloop.formats.font import FONT
+
 from .board import Board, plain
 from .scene import ARC, PAPER, Arc, Line, Mark, Rect, scene
 

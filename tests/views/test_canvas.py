@@ -8,6 +8,7 @@ import io
 import json
 import zipfile
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
@@ -15,21 +16,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from polyloop.canvas.exports.board import Board, body_text, facts, plain
-from polyloop.canvas.exports.bundle import MANIFEST, bundle
-from polyloop.canvas.exports.forms import FORMS, WHOLE, given_out, whole
-from polyloop.canvas.exports.jsoncanvas import json_canvas
-from polyloop.canvas.exports.page import page
-from polyloop.canvas.exports.picture import SIDE_PX, png, svg
-from polyloop.canvas.exports.scene import MARGIN, TEXT_SIZE, Line, broken, scene, width_of
-from polyloop.canvas.exports.sheets import storyboard_csv, storyboard_markdown, table_markdown
 from polyloop.canvas.model import Node, Row
+from polyloop.canvas.store import SCHEMAS
 from polyloop.canvas.storyboard import TEXTS
 from polyloop.contract.problem import ProblemError
+from polyloop.db import Database
 from polyloop.formats.markdown_in import read_markdown
-from tests.canvas.boards import ATTACKS, hostile, node, sample
+from polyloop.views.canvas.board import Board, body_text, facts, plain
+from polyloop.views.canvas.bundle import MANIFEST, bundle
+from polyloop.views.canvas.forms import FORMS, WHOLE, given_out, whole
+from polyloop.views.canvas.jsoncanvas import json_canvas
+from polyloop.views.canvas.page import page
+from polyloop.views.canvas.picture import SIDE_PX, png, svg
+from polyloop.views.canvas.scene import MARGIN, TEXT_SIZE, Line, broken, scene, width_of
+from polyloop.views.canvas.sheets import storyboard_csv, storyboard_markdown, table_markdown
 from tests.canvas.easel import Easel, edge
 from tests.canvas.easel import node as item
+from tests.views.boards import ATTACKS, hostile, node, sample
 
 BOARDS = {"sample": sample, "hostile": hostile, "empty": lambda: Board(canvas_id="cv_0", title="", snapshot_hash="canvas:1", nodes=[], edges=[])}
 
@@ -262,7 +265,15 @@ def test_the_manifest_names_every_file_by_its_digest(board: str) -> None:
 # --- from a store ----------------------------------------------------------------------------------------------------
 
 
-def test_a_stored_canvas_is_given_out_whole(easel: Easel) -> None:
+def test_a_stored_canvas_is_given_out_whole(tmp_path: Path) -> None:
+    db = Database.open(tmp_path / "store.db", SCHEMAS)
+    try:
+        _given_out_whole(Easel(db).ready())
+    finally:
+        db.close()
+
+
+def _given_out_whole(easel: Easel) -> None:
     easel.apply(item("a", title="A", content="hello"), item("t", "batch-table"), item("i", "image"), edge("e", "a", "i"))
     row = {"durationSeconds": 2, "plotDescription": "A door opens."}
     easel.do("canvas_create_storyboard", {"snapshotHash": easel.hash, "nodeId": "s", "title": "Shots", "rows": [row]})

@@ -8,11 +8,12 @@ import re
 from collections.abc import Sequence
 from typing import Any, Final
 
-from ...formats.blocks import Block, Cell, Document, Run, Table
-from ...formats.markdown_out import write_markdown
-from ...words.catalog import Lang, say
-from .. import storyboard, table
-from ..model import Node, Row
+from polyloop.canvas import storyboard, table
+from polyloop.canvas.model import Node, Row
+from polyloop.formats.blocks import Block, Cell, Document, Run, Table
+from polyloop.formats.markdown_out import write_markdown
+from polyloop.words.catalog import Lang, say
+
 from .board import plain
 
 #: What a spreadsheet takes for the beginning of a formula, in any width and behind any blank.

@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-from polyloop.canvas.exports.board import Asset, Board
 from polyloop.canvas.model import Edge, Node, Row, full
 from polyloop.canvas.storyboard import TEXTS
+from polyloop.views.canvas.board import Asset, Board
 
 ATTACKS = (
     "</text></svg><script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "javascript:alert(1)", "]]><!--", "&lt;b&gt; \x00\x0b\x1b[31m",

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from ...formats.blocks import printable
-from ..model import Edge, Node, Row
+from polyloop.canvas.model import Edge, Node, Row
+from polyloop.formats.blocks import printable
 
 #: Pictures and sounds a file may hold, by what they are; others are kept without a name of their kind.
 ENDINGS: Final = {
