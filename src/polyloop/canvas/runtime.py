@@ -21,7 +21,6 @@ from ..journal.carry import Caller, Carried, check_session, parted, typed
 from .desk import Desk
 from .doings import DOINGS
 from .seam import Doing
-from .store import list_canvases
 
 
 class CanvasRuntime(Book):
@@ -64,8 +63,3 @@ class CanvasRuntime(Book):
         with typed("canvas.settle"):
             found = await self.db.read(operations.by_key, self.tenant, key)
         return found.entry if found else None
-
-    async def canvases(self, owner: str) -> list[tuple[str, str]]:
-        """Id and title of all canvases of an owner."""
-        with typed("canvas.list"):
-            return await self.db.read(list_canvases, self.tenant, owner)

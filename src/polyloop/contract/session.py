@@ -168,6 +168,10 @@ class Session:
         blocked = [FieldProblem("", "read_first", self._blocked[target])] if target in self._blocked else []
         return [*blocked, *(FieldProblem(n.field, "read_first", f"read {n.mark} first") for n in needs if not self._has_read(n))]
 
+    def reading(self, mark: str, read_id: str) -> Read | None:
+        """What was last noted of a reading."""
+        return self._reads.get((mark, read_id))
+
     def _has_read(self, need: Need) -> bool:
-        read = self._reads.get((need.mark, need.id))
+        read = self.reading(need.mark, need.id)
         return read is not None and read.level >= need.level and need.token in ("", read.token)

@@ -106,6 +106,8 @@ class Trial(Struct):
             return charge
         if receipt.status == "success":
             cost = self.conclusion.cost_micro
+            if cost == 0:
+                return replace(charge, kind="refund")  # charged under other orders, or not at all
             return replace(charge, kind="settle", amount_micro=charge.amount_micro if cost is None else cost)
         return replace(charge, kind="refund" if receipt.status in ("failed", "retryable") else "uncertain")
 

@@ -65,6 +65,13 @@ def newest(tx: Tx, tenant: str, kinds: Collection[str], limit: int) -> list[Task
     return [Task(*row) for row in rows]
 
 
+def live(tx: Tx, tenant: str, kinds: Collection[str]) -> list[Task]:
+    """Those of these kinds that have not ended, oldest first."""
+    marks = ", ".join("?" * len(kinds))
+    rows = tx.rows(f"select {_FIELDS} from task where tenant = ? and kind in ({marks}) and due < ? order by no", tenant, *kinds, NEVER)  # noqa: S608  # as above
+    return [Task(*row) for row in rows]
+
+
 def next_due(tx: Tx, tenant: str, kinds: Collection[str]) -> int:
     """When the next one may be taken; NEVER = all have ended."""
     marks = ", ".join("?" * len(kinds))

@@ -18,6 +18,7 @@ from ..contract.problem import as_wire
 from ..contract.receipt import Compensation
 from ..contract.session import Fact
 from ..db import Schema, Tx
+from .spending import TABLES as MONEY
 
 _TABLES: Final = """
 create table op_entry (
@@ -35,7 +36,7 @@ _BY_TARGET: Final = """
 alter table op_entry add column target text not null default '';
 create index op_entry_target on op_entry (tenant, target);
 """
-SCHEMA: Final = Schema("journal", (_TABLES, _BY_TARGET))
+SCHEMA: Final = Schema("journal", (_TABLES, _BY_TARGET, MONEY))
 
 
 class Recorded(Struct, frozen=True):

@@ -14,6 +14,7 @@ from msgspec import Struct
 from PIL import Image, ImageDraw, ImageFont
 
 from ..formats.font import FONT
+from .notes import Annotation
 
 _PIN: Final = (220, 38, 38, 255)
 _PAPER: Final = (255, 255, 255, 255)
@@ -21,14 +22,6 @@ _INK: Final = (17, 17, 17, 255)
 #: Height of the letters as a share of the shorter side, and its bounds in pixels.
 _LETTER, _LETTER_MIN_PX, _LETTER_MAX_PX = 0.035, 16, 64
 Rect = tuple[int, int, int, int]
-
-
-class Annotation(Struct, frozen=True):
-    """A point of the upright picture, x and y in 0-1, and what stands beside it."""
-
-    label: str
-    x: float
-    y: float
 
 
 class Rendered(Struct, frozen=True):

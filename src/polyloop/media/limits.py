@@ -18,3 +18,17 @@ OCR_LINES: Final = 500
 LAYERS: Final = 12
 #: A region smaller than this share of the picture is no layer of its own.
 LAYER_SHARE: Final = 0.02
+REFERENCES: Final = 16
+TRANSIENTS: Final = 4
+#: An annotation may be used for so long.
+TRANSIENT_MS: Final = 24 * 3600 * 1000
+#: Seconds of a clip or sound that may be asked for at all.
+SECONDS: Final = 3600
+#: Bytes of one result.
+RESULT_BYTES: Final = 64 << 20
+#: How long a worker has a task before another may take it; time between two questions to a provider; between two when nothing is known.
+LEASE_MS, POLL_MS, ASK_AGAIN_MS = 180_000, 500, 60_000
+#: Times a result that cannot be had is asked for.
+FETCHES: Final = 3
+#: Longest a task that nothing is known of is asked about.
+UNKNOWN_MS: Final = 24 * 3600 * 1000

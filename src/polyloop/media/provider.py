@@ -60,6 +60,18 @@ class Found(Struct, frozen=True):
     error: str = ""
 
 
+class Facts(Struct, frozen=True, rename="camel"):
+    """What a file proved to be. Pixels and seconds; 0 = does not apply."""
+
+    sha256: str
+    mime_type: str
+    bytes: int
+    width: int = 0
+    height: int = 0
+    seconds: float = 0
+    sound: bool = False
+
+
 class Provider(Protocol):
     """Blocking; called from a thread. Raises ProblemError only."""
 

@@ -7,35 +7,23 @@ from __future__ import annotations
 
 import hashlib
 import io
-from typing import Any, Final
+from contextlib import suppress
+from typing import Any, Final, get_args
 
 import av
 from av.audio.frame import AudioFrame
 from av.error import FFmpegError
 from av.video.frame import VideoFrame
-from msgspec import Struct
 
-from ..contract.problem import problem
+from ..contract.problem import ProblemError, problem
 from .picture import opened
-from .provider import Mode, Work
+from .provider import Facts, Mode, Work
 
 #: Seconds a clip may be shorter or longer than asked: encoders end on whole frames.
 SLACK_S: Final = 0.25
 #: Container names as the demuxer tells them -> media type.
 _MIME: Final = {"mov,mp4,m4a,3gp,3g2,mj2": "video/mp4", "matroska,webm": "video/webm", "wav": "audio/wav", "mp3": "audio/mpeg", "ogg": "audio/ogg"}
 _FRAMES_MAX: Final = 60 * 60
-
-
-class Facts(Struct, frozen=True, rename="camel"):
-    """What a file proved to be. Pixels and seconds; 0 = does not apply."""
-
-    sha256: str
-    mime_type: str
-    bytes: int
-    width: int = 0
-    height: int = 0
-    seconds: float = 0
-    sound: bool = False
 
 
 def examined(data: bytes, mode: Mode) -> Facts:
@@ -53,6 +41,14 @@ def examined(data: bytes, mode: Mode) -> Facts:
         return _played(data, sha256, mode)
     except (FFmpegError, ValueError, EOFError) as error:
         raise _wrong("not_decodable", str(error)[:200]) from error
+
+
+def recognised(data: bytes) -> Facts:
+    """What a file of any of our kinds is. Raises ProblemError(type_mismatch) for none."""
+    for mode in get_args(Mode):
+        with suppress(ProblemError):
+            return examined(data, mode)
+    raise problem("type_mismatch", "this is no picture, clip or sound that can be read whole", stage="decode")
 
 
 def accepted(data: bytes, work: Work) -> Facts:

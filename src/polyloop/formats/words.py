@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from polyloop.formats.blocks import Loss
 
 LOSS_WORDS: Final[dict[str, tuple[str, str]]] = {
     "code_language": ("代码块的语言标记未保留", "the language of code blocks is not kept"),
@@ -41,9 +44,11 @@ LOSS_WORDS: Final[dict[str, tuple[str, str]]] = {
 }  # fmt: skip
 
 
-def say_loss(code: str, lang: str, count: int = 1, detail: str = "") -> str:
-    """The sentence of a loss, zh or en, with how often and where."""
-    zh = lang == "zh"
-    times = (f"（{count}）" if zh else f" ({count})") if count > 1 else ""
-    instance = (f"：{detail}" if zh else f": {detail}") if detail else ""
-    return LOSS_WORDS[code][0 if zh else 1] + times + instance
+def say_loss(loss: Loss, lang: str) -> str:
+    sentence = LOSS_WORDS[loss.code][0 if lang == "zh" else 1]
+    times = f"（{loss.count}）" if lang == "zh" else f" ({loss.count})"
+    return (
+        sentence
+        + (times if loss.count > 1 else "")
+        + (f"：{loss.detail}" if loss.detail and lang == "zh" else f": {loss.detail}" if loss.detail else "")
+    )

@@ -1,0 +1,174 @@
+"""Media on canvases, wired: what media ask of a canvas, the providers of `media.toml`, a runtime and a worker of one tenant."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec.structs import replace
+
+from polyloop.canvas import table
+from polyloop.canvas.board import Board, By
+from polyloop.canvas.model import Draft, Edge, Node, Row
+from polyloop.canvas.places import below, beside
+from polyloop.canvas.registry import NODE_TYPES
+from polyloop.canvas.store import SCHEMAS as CANVAS
+from polyloop.canvas.store import find_canvas
+from polyloop.clock import SystemClock
+from polyloop.contract.problem import problem
+from polyloop.contract.snapshot import digest
+from polyloop.db import Database, Tx, tasks
+from polyloop.gateway.accounts import Accounts
+from polyloop.gateway.cache import SCHEMA as MONEY
+from polyloop.ids import uuid7
+from polyloop.media import tasks as media_tasks
+from polyloop.media.catalog import Catalog
+from polyloop.media.picture import libraries
+from polyloop.media.seam import Batch, BatchRow, Placed, Rooms, Seen
+from polyloop.media.settings import Settings, parse
+from polyloop.media.store import SCHEMAS as MEDIA
+
+from . import gateway
+from .request_file import read_bytes
+
+if TYPE_CHECKING:
+    from polyloop.media.provider import Provider, Work
+    from polyloop.media.runtime import MediaRuntime
+    from polyloop.media.worker import Worker
+
+FILE: Final = "media.toml"
+#: Everything a store with media holds.
+SCHEMAS: Final = tuple(dict.fromkeys((*CANVAS, *MEDIA, MONEY)))
+
+
+class CanvasSurface:
+    """A canvas as media see it. Implements `media.seam.Surface`."""
+
+    def __init__(self, board: Board) -> None:
+        self._board = board
+
+    @property
+    def media_hash(self) -> str:
+        return self._board.head.media
+
+    @property
+    def content_hash(self) -> str:
+        return self._board.head.content
+
+    def seen(self, node_id: str) -> Seen | None:
+        node = self._board.node(node_id)
+        if node is None:
+            return None
+        kind = NODE_TYPES.get(node.type)
+        text, asset = str(node.body.get("content", "")), node.body.get("asset")
+        return Seen(id=node.id, type=node.type, title=node.title, kind=kind.kind if kind else "", text=text, asset=asset, hash=node.hash)
+
+    def changed_since(self, state: str) -> dict[str, Any]:
+        return self._board.changed_since(state)
+
+    def place(self, nodes: Sequence[Placed], *, actor: str, operation: str, at: int) -> None:
+        draft = Draft(self._board)
+        for made in nodes:
+            if draft.node(made.id) is not None:
+                raise problem("conflict", f"there is a node {made.id!r} already", stage="write", details={"reason": "output_exists"})
+            kind = NODE_TYPES[made.type]
+            linked = draft.node(made.sources[0]) if made.sources else None
+            spot = beside(draft, linked, kind.width, kind.height) if linked else None
+            x, y = spot or below(draft, kind.width, kind.height)
+            draft.put(Node(id=made.id, type=made.type, title=made.title, x=x, y=y, width=kind.width, height=kind.height, body=dict(made.body)))
+            for source in made.sources:
+                draft.put(Edge(id=f"e_{digest([source, made.id])[:24]}", source=source, target=made.id))
+        self._board.write(draft.changes(), By(actor=actor, operation=operation, at=at))
+
+    def deliver(self, node_id: str, task_id: str, body: Mapping[str, Any], *, operation: str, at: int) -> str:
+        node = self._board.node(node_id)
+        if node is None:
+            return "node_gone"
+        named: dict[str, Any] = node.body.get("task") or {}
+        if named.get("taskId") != task_id:
+            return "node_changed"
+        if node.body.get("asset") and "asset" in body:
+            return "output_exists"
+        draft = Draft(self._board)
+        draft.put(replace(node, body={**node.body, **body}))
+        self._board.write(draft.changes(), By(operation=operation, at=at, kind="task"))
+        return ""
+
+    def batch(self, node_id: str) -> Batch | None:
+        node = self._board.node(node_id)
+        if node is None or node.type != table.TYPE:
+            return None
+        own, rows, problems = table.settings(node), list[BatchRow](), list[tuple[str, str, str]]()
+        for n, row in enumerate(self._board.rows_of(node_id)):
+            if not row.body["enabled"]:
+                continue
+            prompt = "\n".join(part for part in (own["globalPrompt"], row.body["prompt"]) if part.strip())
+            inputs = tuple(row.body["inputNodeIds"])
+            problems += [(p.field, p.issue, p.message) for p in table.unresolved(prompt, len(own["referenceColumns"]), f"rows[{n}].prompt")]
+            if not prompt:
+                problems.append((f"rows[{n}].prompt", "required", "this row has no prompt"))
+            if len(inputs) < table.OPERATIONS[own["operation"]]:
+                problems.append((f"rows[{n}].inputNodeIds", "item_count", f"{own['operation']} takes {table.OPERATIONS[own['operation']]}"))
+            rows.append(BatchRow(id=row.id, prompt=prompt, inputs=inputs))
+        return Batch(title=node.title, hash=node.hash, concurrency=int(own["concurrency"]), rows=tuple(rows), problems=tuple(problems))
+
+    def outputs(self, node_id: str, made: Mapping[str, str], *, actor: str, operation: str, at: int) -> None:
+        draft = Draft(self._board)
+        for row in draft.rows_of(node_id):
+            if row.id in made:
+                draft.put(Row(node=row.node, id=row.id, place=row.place, body={**row.body, "outputNodeId": made[row.id]}))
+        self._board.write(draft.changes(), By(actor=actor, operation=operation, at=at))
+
+
+def surface_of(tx: Tx, tenant: str, owner: str, canvas_id: str) -> CanvasSurface:
+    """Raises not_found unless it is there and the owner's."""
+    return CanvasSurface(Board(tx, tenant, find_canvas(tx, tenant, owner, canvas_id)))
+
+
+def settings() -> Settings:
+    """From `media.toml` in POLYLOOP_HOME; without one, the embedded provider alone. Raises ProblemError(validation)."""
+    path = Path(os.environ.get("POLYLOOP_HOME") or ".polyloop") / FILE
+    return parse(str(path), read_bytes(path)) if path.exists() else Settings()
+
+
+def media_of(db: Database, tenant: str, catalog: Catalog | None = None) -> MediaRuntime:
+    """The media operations of a tenant in an open store (with the tables of canvas and media)."""
+    from polyloop.media.runtime import MediaRuntime
+
+    return MediaRuntime(db, _rooms(tenant, catalog or settings().catalog), SystemClock().now_ms, uuid7)
+
+
+def _rooms(tenant: str, catalog: Catalog) -> Rooms:
+    return Rooms(tenant=tenant, catalog=catalog, surface_of=surface_of, purse=Accounts(gateway.settings().caps))
+
+
+def media_worker(db: Database, tenant: str, found: Settings | None = None, pause: Callable[[float], object] | None = None) -> Worker:
+    """A worker for the tasks of a tenant. Keys of providers are read from the environment."""
+    from polyloop.media.worker import Means, Worker
+
+    own = found or settings()
+    means = Means(
+        rooms=_rooms(tenant, own.catalog), providers=_providers(db, tenant, own), now_ms=SystemClock().now_ms, pause=pause or threading.Event().wait
+    )
+    return Worker(db, means)
+
+
+def _providers(db: Database, tenant: str, found: Settings) -> dict[str, Provider]:
+    with libraries():
+        from polyloop.media.hosted import hosted
+        from polyloop.media.studio import Studio
+
+    def work_of(task_id: str) -> Work:
+        def look(tx: Tx) -> Work:
+            task = tasks.find(tx, tenant, task_id)
+            if task is None:
+                raise media_tasks.missing(task_id)
+            return media_tasks.work_of(tx, task, media_tasks.body_of(task))
+
+        return db.look(look)
+
+    named = {p.channel: hosted(p.kind, p.url, os.environ.get(p.key_env, "") if p.key_env else "", p.graph or None) for p in found.providers}
+    return {"studio": Studio(work_of), **named}

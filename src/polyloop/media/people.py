@@ -1,0 +1,191 @@
+"""What people alone do with media: bring a file onto the canvas, cancel a task, run a batch plan. No agent is ever given these."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace
+
+from ..contract.leaf import Conclusion, Prepared
+from ..contract.problem import FieldProblem
+from ..contract.receipt import Compensation, compared
+from ..contract.session import Issued, Need, Read
+from ..contract.snapshot import digest
+from ..db import tasks as rows
+from ..journal import spending
+from . import catalog, store, tasks
+from .leaves import BATCH_RUN, CANCEL, UPLOAD
+from .picture import libraries
+from .seam import CANVAS_READ, NODE, Asked, Placed, Plan, Tool
+from .wishes import Draft, Given, chosen, idle, intent_of, new_node, spec_of, wish_of
+
+_STAYS: Final = Compensation(reason="the node is deleted by a person")
+
+
+# --- a file ----------------------------------------------------------------------------------------------------------
+
+
+def _upload(asked: Asked) -> Plan:
+    about: dict[str, Any] = {"target": {"canvasId": asked.canvas_id, "nodeId": asked.args["nodeId"]}, "target_id": asked.canvas_id}
+    problems = new_node(asked)
+    try:
+        data = base64.b64decode(asked.args["file"], validate=True)
+    except (binascii.Error, ValueError):
+        problems.append(FieldProblem("file", "format", "this is no base64"))
+        data = b""
+    if problems:
+        return idle(Prepared(**about, problems=tuple(problems)))
+    with libraries():
+        from .verify import recognised
+    facts = recognised(data)
+    about["resolved"] = msgspec.to_builtins(facts)
+
+    def act(step_id: str) -> dict[str, Any]:
+        asset = store.add_asset(asked.tx, asked.tenant, data, facts, synthetic=False)
+        node = Placed(id=asked.args["nodeId"], type=asset.mode, title=asked.args["title"], body={"asset": asset.body})
+        asked.surface.place([node], actor=asked.actor, operation=asked.call.operation_id, at=asked.call.now_ms)
+        return {"nodeId": node.id, "snapshotHash": asked.surface.content_hash, "asset": asset.body}
+
+    def end(reply: dict[str, Any]) -> Conclusion:
+        seen = asked.surface.seen(reply["nodeId"])
+        proof = compared("readback", digest(reply["asset"]), digest(seen.asset if seen else None))
+        known = (Read(CANVAS_READ, asked.canvas_id, 1, asked.surface.content_hash), Issued(NODE, (reply["nodeId"],), asked.canvas_id))
+        return Conclusion(data={"canvasId": asked.canvas_id, **reply}, proofs=(proof,), facts=known, compensation=_STAYS)
+
+    return Plan(prepared=Prepared(**about), act=act, end=end)
+
+
+# --- an end before its time ------------------------------------------------------------------------------------------
+
+
+def _cancel(asked: Asked) -> Plan:
+    """A task nobody has submitted ends at once and costs nothing; one that was is asked to end, and ends as its provider says."""
+    task, body = tasks.find(asked.tx, asked.tenant, asked.caller.owner, asked.canvas_id, asked.args["taskId"])
+    about: dict[str, Any] = {"target": {"canvasId": asked.canvas_id, "taskId": task.id}, "target_id": task.id}
+    if tasks.ended(task):
+        problem = FieldProblem("taskId", "ended", f"this task is {task.state}")
+        return idle(Prepared(**about, problems=(problem,)))
+    untouched = body.submission == ""
+
+    def act(step_id: str) -> dict[str, Any]:
+        store.ask_to_cancel(asked.tx, asked.tenant, task.id)
+        if not untouched:
+            return {"taskId": task.id, "state": task.state}
+        where = asked.surface.deliver(
+            body.node, task.id, {"task": {"taskId": task.id, "status": "cancelled"}}, operation=body.operation, at=asked.call.now_ms
+        )  # fmt: skip
+        over = replace(body, writeback="not_applied" if where else "applied", reason=where)
+        if body.order:
+            asked.rooms.charge(asked.tx, tasks.charge(body, "refund"), task.session, asked.call.now_ms)
+        rows.withdraw(asked.tx, tasks.end_of(task, "cancelled", over))
+        return {"taskId": task.id, "state": "cancelled"}
+
+    def end(reply: dict[str, Any]) -> Conclusion:
+        found = rows.find(asked.tx, asked.tenant, task.id)
+        kept = [found.state if found else "", store.to_be_cancelled(asked.tx, asked.tenant, task.id)]
+        proof = compared("readback", digest([reply["state"], True]), digest(kept))
+        return Conclusion(data={"canvasId": asked.canvas_id, **reply}, proofs=(proof,), compensation=Compensation(reason="a cancelled task stays so"))
+
+    return Plan(prepared=Prepared(**about), act=act, end=end)
+
+
+# --- a batch plan ----------------------------------------------------------------------------------------------------
+
+
+def _batch(asked: Asked) -> Plan:
+    """Every enabled row a task, under one approval of the whole list and its whole price; so many at a time as the plan says."""
+    node = asked.node("nodeId", asked.args["nodeId"])
+    found = asked.surface.batch(node.id)
+    about: dict[str, Any] = {"target": {"canvasId": asked.canvas_id, "nodeId": node.id}, "target_id": asked.canvas_id}
+    if found is None:
+        return idle(Prepared(**about, problems=(FieldProblem("nodeId", "not_batch", "this node is no batch plan"),)))
+    problems = [FieldProblem(*each) for each in found.problems]
+    if not found.rows and not problems:
+        problems.append(FieldProblem("nodeId", "no_rows", "no row of this plan is enabled"))
+    drafts: list[Draft] = []
+    for n, row in enumerate(found.rows):
+        draft, wrong = _row_draft(asked, row.inputs, row.prompt)
+        problems += [FieldProblem(f"rows[{n}].{p.field}", p.issue, p.message) for p in wrong]
+        drafts += [draft] if draft else []
+    if problems:
+        return idle(Prepared(**about, problems=tuple(problems)))
+    total = sum(d.quote.amount_micro for d in drafts)
+    quote = replace(drafts[0].quote, amount_micro=total)
+    shown = {"rows": [{"rowId": r.id, **d.resolved} for r, d in zip(found.rows, drafts, strict=True)], "credits": tasks.credits_of(total),
+             "concurrency": found.concurrency}  # fmt: skip
+    files = tuple(sha for d in drafts for sha in d.refs.files)
+    about |= {
+        "resolved": shown,
+        "quote": quote,
+        "assets": (found.hash, *files),
+        "confirm": True,
+        "needs": (Need("nodeId", CANVAS_READ, asked.canvas_id),),
+    }
+
+    def act(step_id: str) -> dict[str, Any]:
+        return _queue_all(asked, node.id, found, drafts, step_id)
+
+    return Plan(prepared=Prepared(**about), act=act, end=lambda reply: _batch_end(asked, reply))
+
+
+def _row_draft(asked: Asked, inputs: tuple[str, ...], prompt: str) -> tuple[Draft | None, list[FieldProblem]]:
+    seen = [asked.node("inputNodeIds", node_id) for node_id in inputs]
+    unready = [
+        FieldProblem("inputNodeIds", "not_ready", f"{s.id} has no file")
+        for s in seen
+        if not store.find_asset(asked.tx, asked.tenant, store.sha_of(s.asset))
+    ]
+    refs = Given(nodes=tuple(seen), recipes=(), problems=())
+    model, wrong = chosen(asked, "image", refs, splits=False, listed=False)
+    if model is None or wrong or unready:
+        return None, [*unready, *wrong]
+    wish, unable = catalog.wish(model, asked.args)
+    quote = catalog.quoted(model, wish) if not unable else None
+    if quote is None:
+        return None, unable or [FieldProblem("size", "price_missing", "there is no price for this")]
+    return Draft(model=model, spec=spec_of(model, wish, prompt, refs), quote=quote, refs=refs, sources=inputs), []
+
+
+def _queue_all(asked: Asked, node_id: str, found: Any, drafts: list[Draft], step_id: str) -> dict[str, Any]:
+    now, whole = asked.call.now_ms, f"{step_id.rpartition('/')[0]}/pay"
+    last = spending.charges(asked.tx, asked.tenant, "order_id", whole)[-1]
+    # Each row has a reservation of its own, settled or refunded by itself; that of the whole is given back with this commit.
+    made: dict[str, str] = {}
+    placed: list[Placed] = []
+    for n, (row, draft) in enumerate(zip(found.rows, drafts, strict=True), 1):
+        task_id = f"task_{digest([asked.tenant, step_id, row.id])[:24]}"
+        order = replace(last, order=f"{whole}/{n}", amount_micro=draft.quote.amount_micro)
+        asked.rooms.charge(asked.tx, order, asked.caller.session, now)
+        body = tasks.Body(
+            canvas=asked.canvas_id, owner=asked.caller.owner, node=f"n_{digest([task_id])[:20]}", title=f"{found.title} {n}"[:240],
+            operation=asked.call.operation_id, spec=draft.spec, at=now, order=order.order, source=order.source, reserved=order.amount_micro,
+            batch=step_id, concurrency=found.concurrency,
+        )  # fmt: skip
+        tasks.add(asked.tx, asked.tenant, task_id, asked.caller.session, body)
+        store.note_intent(asked.tx, asked.tenant, asked.canvas_id, intent_of("image", draft.spec.prompt, draft.refs.files), wish_of(draft), task_id)
+        state = {"taskId": task_id, "status": "queued"}
+        placed.append(Placed(id=body.node, type="image", title=body.title, body={"prompt": draft.spec.prompt, "task": state}, sources=draft.sources))
+        made[row.id] = body.node
+    asked.surface.place(placed, actor=asked.actor, operation=asked.call.operation_id, at=now)
+    asked.surface.outputs(node_id, made, actor=asked.actor, operation=asked.call.operation_id, at=now)
+    ids = [f"task_{digest([asked.tenant, step_id, row.id])[:24]}" for row in found.rows]
+    rows_told = [{"rowId": row.id, "taskId": task, "nodeId": made[row.id]} for row, task in zip(found.rows, ids, strict=True)]
+    return {"nodeId": node_id, "taskIds": ids, "state": "queued", "rows": rows_told, "snapshotHash": asked.surface.content_hash}
+
+
+def _batch_end(asked: Asked, reply: dict[str, Any]) -> Conclusion:
+    kept = [found.state if (found := rows.find(asked.tx, asked.tenant, task_id)) else "" for task_id in reply["taskIds"]]
+    proof = compared("readback", digest(["queued"] * len(kept)), digest(kept))
+    return Conclusion(
+        data={"canvasId": asked.canvas_id, **reply}, proofs=(proof,), cost_micro=0, compensation=Compensation(reason="tasks are cancelled one by one")
+    )
+
+
+TABLE: Final[tuple[Tool, ...]] = (
+    Tool(op=UPLOAD, purpose="Bring a picture, clip or sound onto the canvas as a new node.", plan=_upload, people=True),
+    Tool(op=CANCEL, purpose="Cancel a task.", plan=_cancel, people=True),
+    Tool(op=BATCH_RUN, purpose="Run a batch plan: one approval for all its rows.", plan=_batch, people=True),
+)

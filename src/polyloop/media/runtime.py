@@ -1,0 +1,99 @@
+"""`MediaRuntime`: every operation of media on the canvases of one tenant, through the contract's pipeline.
+
+A call is one transaction. A wish that is a task already is answered with that task and nothing is asked of anybody (`wishes.existing`).
+What a ticket says is read fresh from the task, whatever call it answers. Seed: S1.1, S1.4, S1.46-S1.50, S1.67.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace
+
+from ..contract.leaf import Call
+from ..contract.ledger import Entry
+from ..contract.operation import Answer
+from ..contract.problem import ProblemError, problem
+from ..contract.spend import Grant
+from ..contract.task import Ticket
+from ..db import Database, Tx
+from ..journal import operations, spending
+from ..journal.book import Book
+from ..journal.carry import Caller, Carried, check_session, parted, typed
+from . import looking, people, tasks, wishes
+from .desk import Desk
+from .seam import Known, Rooms, Tool
+from .tasks import MediaTicket
+
+#: Every operation there is, by its tool name.
+TOOLS: Final[Mapping[str, Tool]] = {
+    tool.op.name.removeprefix("media."): tool for table in (wishes.TABLE, looking.TABLE, people.TABLE) for tool in table
+}
+#: What an agent may be given; those with `vision` only where its model sees pictures.
+AGENT: Final[Mapping[str, Tool]] = {name: tool for name, tool in TOOLS.items() if not tool.people}
+
+
+class MediaRuntime(Book):
+    """Safe to use from any task of any loop."""
+
+    prefix = "media."
+
+    def __init__(self, db: Database, rooms: Rooms, now_ms: Callable[[], int], new_id: Callable[[], str]) -> None:
+        super().__init__(db, rooms.tenant, now_ms)
+        self.rooms, self._new_id = rooms, new_id
+
+    async def call(self, name: str, arguments: dict[str, Any], caller: Caller | None = None) -> Answer:
+        """Run one operation by its tool name. Returns a receipt, a ticket, a reading or the Problem that stopped it."""
+        caller = caller or Caller()
+        try:
+            check_session(caller)
+            tool = TOOLS.get(name)
+            if tool is None:
+                raise problem("not_found", f"there is no operation {name}", stage="arguments", details={"operation": name})
+            own, beside = parted(tool.op, arguments)
+            key = "" if caller.dry_run else beside.get("operationKey") or caller.key
+            call = Call(
+                operation_id=self._new_id(), arguments=own, now_ms=self._now_ms(), within=f"{caller.owner}/{caller.within}", key=key,
+                plan_id=caller.plan_id, approved_by=caller.approved_by, dry_run=caller.dry_run,
+                continues=(await self.recorded(beside["continues"])).entry if "continues" in beside else None,
+            )  # fmt: skip
+            carried = Carried(
+                db=self.db, tenant=self.tenant, op=tool.op, call=call, caller=caller, under=caller.within,
+                desk=lambda tx, session: Desk(tx, self.rooms, tool, caller, session),
+            )  # fmt: skip
+            return await self._fresh(await carried.answer(), caller)
+        except Known as known:
+            return await self.ticket(known.task_id, caller)
+        except ProblemError as stop:
+            return stop.problem
+
+    async def _fresh(self, answer: Answer, caller: Caller) -> Answer:
+        """A ticket as its task stands now; a reading that is a task is one."""
+        if isinstance(answer, dict) and answer.get("contractVersion") == "task.v1":
+            return msgspec.convert(answer, MediaTicket)
+        return await self.ticket(answer.task_id, caller) if isinstance(answer, Ticket) and answer.kind in tasks.KINDS else answer
+
+    async def ticket(self, task_id: str, caller: Caller) -> MediaTicket:
+        """How a task stands. Raises not_found unless it is the caller's on this canvas."""
+
+        def look(tx: Tx) -> MediaTicket:
+            task, body = tasks.find(tx, self.tenant, caller.owner, caller.within, task_id)
+            return tasks.told(tx, task, body)
+
+        with typed("media.task_get"):
+            return await self.db.read(look)
+
+    async def grant(self, scope: str, subject: str, grant: Grant) -> Grant:
+        """A person's leave to spend. `scope` = canvas, session or run."""
+        made = replace(grant, id=f"grant-{self._new_id()}")
+        with typed("spend.grant"):
+            await self.db.write(spending.add_grant, self.tenant, scope, subject, made, self._now_ms())
+        return made
+
+    async def settle(self, key: str) -> Entry | None:
+        """What became of the operation of a key; None = it never was."""
+        with typed("media.settle"):
+            found = await self.db.read(operations.by_key, self.tenant, key)
+        return found.entry if found else None

@@ -1,0 +1,197 @@
+"""Tasks of media: what is kept of one, and how it is told. Status, write-back and billing are three things and never one word.
+
+| the task | its node | its money |
+|---|---|---|
+| queued, running, unknown, succeeded, failed, cancelled | "", applied, not_applied(reason) | free, reserve, uncertain, settle, refund |
+
+"Complete" is told only of a task that succeeded *and* whose file was read again just now, with the same hash (S1.36, S1.37).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+from msgspec import UNSET, Struct, field
+from msgspec.structs import replace
+
+from ..contract.problem import Problem, ProblemError, problem
+from ..contract.spend import MICRO, Charge
+from ..contract.task import Ticket, ticket
+from ..db import Tx, tasks
+from ..db.tasks import NEVER, Task
+from ..journal import spending
+from .provider import Job, Mode, Reference, Work
+from .store import asset_bytes, find_asset
+
+KINDS: Final = ("media.image", "media.video", "media.audio", "media.layers")
+
+
+class Spec(Struct, frozen=True, kw_only=True):
+    """The work, as it was approved. `references` = sha256 of the files given along; `method` and `points`: for taking a picture apart."""
+
+    mode: Mode
+    channel: str
+    key: str
+    prompt: str
+    width: int = 0
+    height: int = 0
+    seconds: float = 0
+    sound: bool = False
+    quality: str = ""
+    references: tuple[str, ...] = ()
+    synthetic: bool = False
+    method: str = ""
+    points: tuple[tuple[float, float], ...] = ()
+
+
+class Body(Struct, frozen=True, kw_only=True):
+    """What is kept of a task beside its state. `submission`: "" (not yet), intended, accepted, refused, unknown. `results` = sha256 of
+    the files, `layers` their names; `cancelled` = its provider was asked to stop. `order` = the charge it was reserved under, "" = it is free.
+    """
+
+    canvas: str
+    owner: str
+    node: str
+    title: str
+    operation: str
+    spec: Spec
+    at: int
+    order: str = ""
+    source: str = ""
+    reserved: int = 0
+    submission: str = ""
+    job: Job | None = None
+    tries: int = 0
+    results: tuple[str, ...] = ()
+    layers: tuple[dict[str, Any], ...] = ()
+    writeback: str = ""
+    reason: str = ""
+    cancelled: bool = False
+    batch: str = ""
+    concurrency: int = 0
+    error: Problem | None = None
+
+
+class MediaTicket(Ticket, frozen=True, kw_only=True, rename="camel"):
+    """A ticket, and where everything stands: `writeback{outcome, reason}`, `billing{state, credits, ...}`, `submission{outcome}`."""
+
+    node_id: str = ""
+    title: str = ""
+    synthetic: bool = False
+    submission: dict[str, Any] = field(default_factory=dict[str, Any])
+    writeback: dict[str, Any] = field(default_factory=dict[str, Any])
+    billing: dict[str, Any] = field(default_factory=dict[str, Any])
+
+
+def body_of(task: Task) -> Body:
+    return msgspec.json.decode(task.body, type=Body)
+
+
+def text_of(body: Body) -> str:
+    return msgspec.json.encode(body).decode()
+
+
+def missing(task_id: str) -> ProblemError:
+    """The same for what is not there and what is another's (S1.67)."""
+    return problem("not_found", f"there is no task {task_id!r}", stage="resolve", details={"taskId": task_id})
+
+
+def find(tx: Tx, tenant: str, owner: str, canvas: str, task_id: str) -> tuple[Task, Body]:
+    """Raises not_found unless it is a task of this owner on this canvas."""
+    task = tasks.find(tx, tenant, task_id)
+    if task is None or task.kind not in KINDS:
+        raise missing(task_id)
+    body = body_of(task)
+    if (body.owner, body.canvas) != (owner, canvas):
+        raise missing(task_id)
+    return task, body
+
+
+def ended(task: Task) -> bool:
+    return ticket(task.id, task.kind, task.state).terminal
+
+
+def work_of(tx: Tx, task: Task, body: Body) -> Work:
+    """What is asked of a provider. Raises as `asset_bytes`."""
+    spec = body.spec
+    given = [Reference(asset.mime, asset_bytes(tx, task.tenant, sha)) for sha in spec.references if (asset := find_asset(tx, task.tenant, sha))]
+    return Work(
+        id=task.id, mode=spec.mode, model=spec.key, prompt=spec.prompt, width=spec.width, height=spec.height, seconds=spec.seconds,
+        sound=spec.sound, quality=spec.quality, references=tuple(given),
+    )  # fmt: skip
+
+
+def told(tx: Tx, task: Task, body: Body) -> MediaTicket:
+    """A task as it stands, its file read again. A file that cannot be read is no result."""
+    result, error = None, body.error
+    if task.state == "succeeded":
+        try:
+            result = _result(tx, task, body)
+        except ProblemError as stop:
+            error = stop.problem
+    made = MediaTicket(
+        task_id=task.id, kind=task.kind, state=task.state, complete=result is not None, node_id=body.node, title=body.title,
+        result=UNSET if result is None else result, synthetic=body.spec.synthetic, submission=_submission(body),
+        writeback=_writeback(body), billing=billing(tx, task.tenant, body),
+    )  # fmt: skip
+    return made if error is None else replace(made, error=error)
+
+
+def _result(tx: Tx, task: Task, body: Body) -> dict[str, Any]:
+    found = [(find_asset(tx, task.tenant, sha), asset_bytes(tx, task.tenant, sha)) for sha in body.results]
+    assets = [asset.body for asset, _ in found if asset]
+    if not assets or len(assets) < len(body.results):
+        raise problem("not_found", "the file of this result is not there", stage="read")
+    if body.layers:
+        layers = [{**layer, "asset": asset} for layer, asset in zip(body.layers, assets, strict=True)]
+        return {"method": body.spec.method, "layers": layers, "nodeIds": [layer["nodeId"] for layer in body.layers]}
+    return {"nodeId": body.node, "asset": assets[0]}
+
+
+def _submission(body: Body) -> dict[str, Any]:
+    job = {"providerRequestId": body.job.request_id} if body.job and body.job.request_id else {}
+    return {"outcome": body.submission or "not_submitted", **job}
+
+
+def _writeback(body: Body) -> dict[str, Any]:
+    return {"outcome": body.writeback or "pending", **({"reason": body.reason} if body.reason else {}), "nodeId": body.node}
+
+
+def billing(tx: Tx, tenant: str, body: Body) -> dict[str, Any]:
+    """What has become of the money: read from the charges themselves."""
+    if not body.order:
+        return {"state": "free", "credits": "0"}
+    last = spending.charges(tx, tenant, "order_id", body.order)[-1]
+    return {"state": STATES[last.kind], "orderId": body.order, "credits": credits_of(last.amount_micro), "source": last.source}
+
+
+#: How the kinds of charges are told.
+STATES: Final = {"reserve": "reserved", "uncertain": "uncertain", "settle": "settled", "refund": "refunded"}
+
+
+def credits_of(amount_micro: int) -> str:
+    """Exact: 1500000 -> "1.5"."""
+    whole, part = divmod(amount_micro, MICRO)
+    return f"{whole}.{part:06d}".rstrip("0").rstrip(".")
+
+
+def charge(body: Body, kind: Any) -> Charge:
+    return Charge(body.order, body.source, kind, body.reserved)
+
+
+def under_way(tx: Tx, tenant: str, batch: str) -> int:
+    """How many tasks of a batch were begun and have not ended."""
+    live = [body_of(found) for found in tasks.live(tx, tenant, KINDS)]
+    return sum(1 for body in live if body.batch == batch and body.submission)
+
+
+def add(tx: Tx, tenant: str, task_id: str, session: str, body: Body) -> Task:
+    kind = "media.layers" if body.spec.method else f"media.{body.spec.mode}"
+    task = Task(tenant, task_id, kind, "queued", session, 0, body.at, text_of(body))
+    tasks.add(tx, task)
+    return task
+
+
+def end_of(task: Task, state: str, body: Body) -> Task:
+    return task._replace(state=state, due=NEVER, body=text_of(body))

@@ -1,0 +1,72 @@
+"""A canvas with media on it, in a store of its own: everything a test of media starts from."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from polyloop.app.media import SCHEMAS, media_of, media_worker, settings
+from polyloop.canvas.runtime import CanvasRuntime
+from polyloop.clock import SystemClock
+from polyloop.contract.operation import shown
+from polyloop.contract.spend import Grant, micro
+from polyloop.db import Database
+from polyloop.ids import uuid7
+from polyloop.journal.carry import Caller
+from polyloop.media.settings import Settings
+
+
+class Room:
+    """One store with one canvas. `call` answers with what a surface prints and its exit code."""
+
+    def __init__(self, db: Database, found: Settings | None = None, tenant: str = "local", canvas: str = "") -> None:
+        self.db, self.settings, self.tenant = db, found or settings(), tenant
+        self.media = media_of(db, tenant, self.settings.catalog)
+        self.worker = media_worker(db, tenant, self.settings)
+        self.canvases = CanvasRuntime(db, tenant, SystemClock().now_ms, uuid7)
+        self.canvas = canvas or self.board("canvas_new", {"title": "t"})["data"]["canvasId"]
+
+    def call(self, tool: str, args: dict[str, Any], **caller: Any) -> tuple[dict[str, Any], int]:
+        return shown(asyncio.run(self.media.call(tool, args, Caller(within=caller.pop("canvas", self.canvas), **caller))))
+
+    def board(self, tool: str, args: dict[str, Any] | None = None, **caller: Any) -> dict[str, Any]:
+        within = "" if tool == "canvas_new" else self.canvas
+        answer, code = shown(asyncio.run(self.canvases.call(tool, args or {}, Caller(within=within, **caller))))
+        assert code == 0, answer
+        return answer
+
+    def node(self, node_id: str) -> dict[str, Any]:
+        return self.board("canvas_get_state", {"nodeIds": [node_id]})["nodes"][0]
+
+    def grant(self, credits_: str = "100", **limits: Any) -> Grant:
+        grant = Grant(id="", credits_micro=micro(credits_), **limits)
+        return asyncio.run(self.media.grant("canvas", self.canvas, grant))
+
+    def decide(self, plan_id: str, decision: Any = "approved") -> Any:
+        return asyncio.run(self.media.decide(plan_id, decision, by="person"))
+
+    def charges(self) -> list[tuple[Any, ...]]:
+        """(order, kind, amount) of every row of the ledger."""
+        return self.db.look(lambda tx: tx.rows("select order_id, kind, amount from spend_charge order by order_id, no"))
+
+    def count(self, table: str) -> int:
+        return self.db.look(lambda tx: tx.row(f"select count(*) from {table}"))[0]
+
+
+def picture(node: str = "p1", prompt: str = "a quiet river", **more: Any) -> dict[str, Any]:
+    """A wish for a picture."""
+    return {
+        "mode": "image", "prompt": prompt, "nodeId": node, "title": node, "referenceNodeIds": [], "logicalModelId": "studio-image",
+        "size": "512x512", **more,
+    }  # fmt: skip
+
+
+@contextmanager
+def room(path: Path, found: Settings | None = None, **more: Any):
+    db = Database.open(str(path / "s.db"), SCHEMAS)
+    try:
+        yield Room(db, found, **more)
+    finally:
+        db.close()
