@@ -93,6 +93,7 @@ PLANTED = [
     ("notice.md", "# 江州市数据局关于开展2025年度公共数据资源登记工作的通知\n\n江数发〔2025〕12号\n\n", "", "document_parts", "title_missing", "各区县人民政府"),
     ("notice.md", "各区县人民政府，市级各部门，有关单位：\n\n", "", "document_parts", "recipient_missing", "为贯彻落实"),
     ("report.txt", "江州市水务局\n\n2025年1月16日", "2025年1月16日", "document_parts", "signature_missing", "联系人"),
+    ("letter.md", "海川市交通运输局\n\n2026年5月20日", "2026年5月20日", "document_parts", "signature_missing", ""),
     ("report.txt", "江州市水务局\n\n2025年1月16日", "江州市水务局", "document_parts", "date_missing", "联系人"),
     ("agreement.txt", "CONSULTING SERVICES AGREEMENT\n\n", "", "document_parts", "title_missing", "This Consulting"),
     # --- document_number

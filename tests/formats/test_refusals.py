@@ -115,11 +115,16 @@ def test_too_many_entries() -> None:
     assert refused("a.docx", packed({f"x{at}": "" for at in range(4_001)})) == ("validation", "archive_too_large")
 
 
-def test_entities_are_refused() -> None:
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le"])
+def test_entities_are_refused_in_any_encoding(encoding: str) -> None:
     laugh = '<!DOCTYPE a [<!ENTITY b "ha"><!ENTITY c "&b;&b;">]>'
     files = zipped(word(p("x")))
-    files["word/document.xml"] = laugh.encode() + files["word/document.xml"]
+    body = bytes(files["word/document.xml"]).decode()
+    files["word/document.xml"] = (laugh + body).encode(encoding)
     assert refused("a.docx", packed(files)) == ("type_mismatch", "corrupt")
+    files["word/document.xml"] = f'<?xml version="1.0" encoding="{encoding.upper()}"?>{body}'.encode(encoding)
+    if encoding != "utf-16-le":  # without its mark it is no UTF-16 that a package may hold
+        assert [block.text for block in read("a.docx", packed(files)).blocks] == ["x"]
 
 
 def zipped(data: bytes) -> dict[str, str | bytes]:

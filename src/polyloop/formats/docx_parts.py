@@ -27,11 +27,12 @@ R: Final = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships
 _RELATION: Final = "{http://schemas.openxmlformats.org/package/2006/relationships}Relationship"
 #: ISO "strict" files say the same under other names.
 _STRICT_NAMES: Final = (
-    (b"http://purl.oclc.org/ooxml/wordprocessingml/main", b"http://schemas.openxmlformats.org/wordprocessingml/2006/main"),
-    (b"http://purl.oclc.org/ooxml/officeDocument/relationships", b"http://schemas.openxmlformats.org/officeDocument/2006/relationships"),
-    (b"http://purl.oclc.org/ooxml/officeDocument/math", b"http://schemas.openxmlformats.org/officeDocument/2006/math"),
-    (b"http://purl.oclc.org/ooxml/drawingml/main", b"http://schemas.openxmlformats.org/drawingml/2006/main"),
+    ("http://purl.oclc.org/ooxml/wordprocessingml/main", "http://schemas.openxmlformats.org/wordprocessingml/2006/main"),
+    ("http://purl.oclc.org/ooxml/officeDocument/relationships", "http://schemas.openxmlformats.org/officeDocument/2006/relationships"),
+    ("http://purl.oclc.org/ooxml/officeDocument/math", "http://schemas.openxmlformats.org/officeDocument/2006/math"),
+    ("http://purl.oclc.org/ooxml/drawingml/main", "http://schemas.openxmlformats.org/drawingml/2006/main"),
 )
+_UTF_16: Final = (b"\xff\xfe", b"\xfe\xff")
 _OLE_MAGIC: Final = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 
 
@@ -60,12 +61,15 @@ class Package:
         data = self._parts.get(path)
         if data is None:
             return None
-        if b"<!DOCTYPE" in data or b"<!ENTITY" in data:
-            raise unreadable(self.name, "corrupt", f"its part {path} declares entities")
-        for strict, usual in _STRICT_NAMES:
-            data = data.replace(strict, usual)
         try:
-            return ET.fromstring(data)  # noqa: S314 - no declarations get this far
+            # Decoded here, whatever encoding the part claims: what is looked for is then what is parsed. A parser would
+            # take text with NULs for UTF-16 all the same.
+            text = data.decode("utf-16" if data[:2] in _UTF_16 else "utf-8-sig")
+            if any(mark in text for mark in ("\0", "<!DOCTYPE", "<!ENTITY")):
+                raise unreadable(self.name, "corrupt", f"its part {path} declares entities, or is neither UTF-8 nor UTF-16")
+            for strict, usual in _STRICT_NAMES:
+                text = text.replace(strict, usual)
+            return ET.fromstring(text)  # noqa: S314 - no declarations get this far
         except (ET.ParseError, ValueError, LookupError) as error:
             raise unreadable(self.name, "corrupt", f"its part {path} is not XML ({error})") from error
 

@@ -150,9 +150,9 @@ def _is_date(passage: Passage) -> bool:
 
 
 def _is_issuer(passage: Passage) -> bool:
-    """A name and no sentence; several issuers may share a line or have one each."""
+    """A name and no sentence; several issuers may share a line or have one each. The items of a list of attachments are none."""
     text = passage.text.strip()
-    return _ISSUER.match(text) is not None and passage.block.type != "heading" and not _NUMBERED.match(text) and not dates_only(text)
+    return _ISSUER.match(text) is not None and passage.block.type == "paragraph" and not _NUMBERED.match(text) and not dates_only(text)
 
 
 def _missing(part: str, passage: Passage, kind: str) -> Finding:
