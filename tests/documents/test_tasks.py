@@ -53,7 +53,7 @@ def test_S0_18_an_import_has_a_receipt_of_its_own(desk: Office) -> None:
     assert desk.db.look(lambda tx: tx.rows("select * from doc_upload where tenant = ?", desk.tenant)) == [], "the file is not kept"
 
 
-@pytest.mark.parametrize("format_", ["markdown", "docx"])
+@pytest.mark.parametrize("format_", ["markdown", "docx", "html"])
 def test_S0_22_an_export_is_done_when_its_task_is(desk: Office, ws: Path, format_: str) -> None:
     node_id = desk.do("import", {"file": "a.md"})["nodeId"]
     told = desk.do("export", {"nodeId": node_id, "format": format_, "output": f"out/deep/a.{format_}"})

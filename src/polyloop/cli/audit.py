@@ -27,7 +27,9 @@ ModelOption = Annotated[str | None, typer.Option("--model", help="Model source. 
 
 def audit(
     place: Place,
-    files: Annotated[list[str], typer.Argument(metavar="FILE... | retry DIR POINT | exclude DIR POINT", help="Documents: md, txt, docx, pdf.")],
+    files: Annotated[
+        list[str], typer.Argument(metavar="FILE... | retry DIR POINT | exclude DIR POINT", help="Documents: md, txt, html, docx, pdf, csv, xlsx.")
+    ],
     out: Annotated[Path | None, typer.Option("--out", help="Folder of the audit. [default: audit-NAME of the first file]")] = None,
     model: ModelOption = None,
 ) -> None:

@@ -6,6 +6,7 @@ that a format cannot, in `losses(document, format)`. The libraries of a format a
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Final, Literal
 
 from polyloop.formats.limits import MAX_CHARACTERS, MAX_FILE_BYTES
@@ -15,8 +16,11 @@ if TYPE_CHECKING:
     from polyloop.formats.blocks import Document, Loss
 
 Target = Literal["md", "html", "docx"]
-_FORMATS: Final = {"md": "md", "markdown": "md", "txt": "txt", "text": "txt", "docx": "docx", "pdf": "pdf"}
-_MAGIC: Final = {"docx": (b"PK\x03\x04", b"\xd0\xcf\x11\xe0"), "pdf": (b"%PDF-",)}
+_FORMATS: Final = {
+    "md": "md", "markdown": "md", "txt": "txt", "text": "txt", "docx": "docx", "pdf": "pdf", "html": "html", "htm": "html",
+    "csv": "csv", "tsv": "csv", "xlsx": "xlsx",
+}  # fmt: skip
+_MAGIC: Final = {"docx": (b"PK\x03\x04", b"\xd0\xcf\x11\xe0"), "xlsx": (b"PK\x03\x04", b"\xd0\xcf\x11\xe0"), "pdf": (b"%PDF-",)}
 _MAGIC_WITHIN_BYTES: Final = 1024
 
 
@@ -24,7 +28,7 @@ def kind_of(name: str, data: bytes) -> str:
     """The format of a file by its ending, once its size and first bytes do not speak against it. Raises as `read`."""
     kind = _FORMATS.get(name.rpartition(".")[2].lower()) if "." in name else None
     if kind is None:
-        raise unreadable(name, "unknown_format", "its format is not known; md, txt, docx and pdf are read")
+        raise unreadable(name, "unknown_format", "its format is not known; md, txt, html, docx, pdf, csv and xlsx are read")
     if not data:
         raise unreadable(name, "empty", "it is empty")
     if len(data) > MAX_FILE_BYTES:
@@ -35,7 +39,7 @@ def kind_of(name: str, data: bytes) -> str:
 
 
 def read(name: str, data: bytes) -> Document:
-    """The document in a file; its format follows from the name's ending (md, markdown, txt, text, docx, pdf).
+    """The document in a file; its format follows from the name's ending (md, markdown, txt, text, html, htm, docx, pdf, csv, tsv, xlsx).
 
     Raises ProblemError naming the file: type_mismatch (unknown ending, damaged, undecodable), validation (empty, too large, encrypted,
     without text), capability_unavailable (library missing); `details.reason` says which.
@@ -49,22 +53,16 @@ def read(name: str, data: bytes) -> Document:
     return document
 
 
+#: Where the reader of each format is found.
+_READERS: Final = {
+    "md": "markdown_in:read_markdown", "txt": "text_in:read_text", "docx": "docx_in:read_docx", "html": "html_in:read_html", "csv": "csv_in:read_csv",
+    "xlsx": "xlsx_in:read_xlsx", "pdf": "pdf_in:read_pdf",
+}  # fmt: skip
+
+
 def _read(kind: str, name: str, data: bytes) -> Document:
-    if kind == "md":
-        from polyloop.formats.markdown_in import read_markdown
-
-        return read_markdown(name, data)
-    if kind == "txt":
-        from polyloop.formats.text_in import read_text
-
-        return read_text(name, data)
-    if kind == "docx":
-        from polyloop.formats.docx_in import read_docx
-
-        return read_docx(name, data)
-    from polyloop.formats.pdf_in import read_pdf
-
-    return read_pdf(name, data)
+    module, _, reader = _READERS[kind].partition(":")
+    return getattr(import_module(f"polyloop.formats.{module}"), reader)(name, data)
 
 
 def write(document: Document, target: Target) -> bytes:

@@ -11,12 +11,14 @@ from polyloop.formats.limits import MAX_ARCHIVE_ENTRIES, MAX_UNPACK_RATIO, MAX_U
 from polyloop.formats.problems import unreadable
 
 _PIECE_BYTES: Final = 256 * 1024
+#: Parts that hold programs.
+_MACROS: Final = ("vbaproject.bin", "vbadata.xml", "macrosheets/sheet1.xml")
 
 
 def unpack(name: str, data: bytes, wanted: tuple[str, ...]) -> dict[str, bytes]:
     """The members whose names end so. Every member is unpacked and checked, so that a damaged or swollen file is refused whole.
 
-    Raises `corrupt`, `encrypted`, `archive_too_large`.
+    Raises `corrupt`, `encrypted`, `macros` (programs inside it), `archive_too_large`.
     """
     kept: dict[str, bytes] = {}
     total = 0
@@ -28,6 +30,8 @@ def unpack(name: str, data: bytes, wanted: tuple[str, ...]) -> dict[str, bytes]:
             for entry in entries:
                 if entry.flag_bits & 1:
                     raise unreadable(name, "encrypted", "it is protected by a password")
+                if entry.filename.lower().endswith(_MACROS):
+                    raise unreadable(name, "macros", "there are macros in it")
                 pieces: list[bytes] = []
                 with archive.open(entry) as member:
                     while piece := member.read(_PIECE_BYTES):

@@ -118,7 +118,7 @@ class Loss(Struct, frozen=True, omit_defaults=True):
 
 
 class Document(Struct, frozen=True, omit_defaults=True):
-    """What was read: `format` is md, txt, docx, pdf, or blocks for one made in memory. `title` is empty when the file names none."""
+    """What was read: `format` is md, txt, html, docx, pdf, csv, xlsx, or blocks for one made in memory. `title` is empty when the file names none."""
 
     blocks: tuple[Block, ...]
     losses: tuple[Loss, ...] = ()

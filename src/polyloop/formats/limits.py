@@ -20,3 +20,7 @@ MAX_NESTING: Final = 40
 #: Columns that one cell may claim to cover (a word processor allows 63), and places of one table, spans spread out.
 MAX_CELL_SPAN: Final = 63
 MAX_TABLE_PLACES: Final = 1_000_000
+#: Rows of one sheet of a workbook, empty ones between others counted.
+MAX_SHEET_ROWS: Final = 100_000
+#: Elements behind the cells of a sheet (merges, links, conditional formats): the library makes an object of each.
+MAX_SHEET_EXTRAS: Final = 20_000

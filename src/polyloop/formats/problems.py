@@ -12,7 +12,7 @@ from polyloop.contract.problem import Kind, Problem, ProblemError
 
 Reason = Literal[
     "unknown_format", "too_large", "too_many_characters", "archive_too_large", "empty", "encrypted", "no_text", "corrupt",
-    "undecidable_encoding", "library_missing",
+    "undecidable_encoding", "library_missing", "macros", "nested_too_deep",
 ]  # fmt: skip
 
 _KIND: Final[dict[Reason, Kind]] = {
@@ -26,6 +26,8 @@ _KIND: Final[dict[Reason, Kind]] = {
     "corrupt": "type_mismatch",
     "undecidable_encoding": "type_mismatch",
     "library_missing": "capability_unavailable",
+    "macros": "validation",
+    "nested_too_deep": "validation",
 }
 
 
