@@ -27,5 +27,5 @@ def test_what_could_not_be_ended_is_told_to_the_next_and_ended_by_the_next_try(m
             own.end_groups((group,))
     assert own.row().groups == ((7, 8), group)
     own.end_groups(())
-    assert child.wait(10) == -signal.SIGKILL
+    assert child.wait(10) == -signal.SIGTERM
     assert own.row().groups == ((7, 8),)

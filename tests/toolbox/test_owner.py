@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import subprocess
@@ -12,10 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from polyloop.app.holding import end_groups
 from polyloop.kernel.records import Part
 from polyloop.kernel.seams import NotStarted, Outcome, Pending, Unknown
 from polyloop.toolbox.actions import ToolActions
-from polyloop.toolbox.worker import WorkerPool
+from polyloop.toolbox.worker import WorkerPool, started
 from tests.toolbox.bench import ALL, action, alive, appear, pids, run, text
 
 # --- settling ----------------------------------------------------------------------------------------------------
@@ -79,14 +81,19 @@ def test_if_the_group_cannot_be_recorded_nothing_is_called(tmp_path: Path) -> No
 
 
 OWNER = """
-import asyncio, sys
+import asyncio, json, sys
 from polyloop.toolbox.actions import ToolActions
+from polyloop.toolbox.worker import WorkerPool
 from polyloop.toolbox.registry import Registry
 from polyloop.kernel.seams import Action
 from tests.toolbox import zoo
 
 async def main():
-    await ToolActions(Registry([zoo.hang])).execute(Action("hang", {"folder": sys.argv[1], "tree": sys.argv[2]}, "k", 0, "r", "local"))
+    async def tell():
+        print(json.dumps(pool.groups()), flush=True)
+
+    pool = WorkerPool(on_groups_changed=tell)
+    await ToolActions(Registry([zoo.hang]), workers=pool).execute(Action("hang", {"folder": sys.argv[1], "tree": sys.argv[2]}, "k", 0, "r", "local"))
 
 asyncio.run(main())
 """
@@ -104,6 +111,46 @@ def test_S2_23_when_the_owner_is_killed_its_tools_die_with_it(tmp_path: Path, tr
     while any(alive(pid) for pid in pids(tmp_path)):
         assert time.monotonic() < until
         time.sleep(0.005)
+
+
+def test_S2_24_a_takeover_waits_for_what_has_left_the_group_too(tmp_path: Path) -> None:
+    """The keeper hangs when its owner dies: nothing would end what a tool has sent away."""
+    owner = subprocess.Popen([sys.executable, "-c", OWNER, str(tmp_path), "away"], stdout=subprocess.PIPE, text=True)
+    assert owner.stdout is not None
+    groups = json.loads(owner.stdout.readline())
+    until = time.monotonic() + 10
+    while len(pids(tmp_path)) < 2:
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    (_, (keeper, _)) = groups
+    os.kill(keeper, signal.SIGSTOP)
+    owner.kill()
+    owner.communicate()
+    assert any(alive(pid) for pid in pids(tmp_path))
+    end_groups(groups)
+    assert not any(alive(pid) for pid in [keeper, *pids(tmp_path)])
+
+
+def test_S2_24_a_takeover_ends_groups_whose_leader_is_gone_or_does_not_heed(tmp_path: Path) -> None:
+    deaf = """if True:
+        import os, pathlib, signal, sys
+        signal.signal(15, signal.SIG_IGN)
+        leader = os.fork()
+        pathlib.Path(sys.argv[1], f"x-{os.getpid()}").touch()
+        if leader and sys.argv[2] == "gone":
+            os._exit(0)
+        signal.pause()
+    """
+    left = [subprocess.Popen([sys.executable, "-c", deaf, str(tmp_path), how], start_new_session=True) for how in ("gone", "deaf")]
+    groups = [(process.pid, started(process.pid) or 0) for process in left]
+    until = time.monotonic() + 10
+    while len(pids(tmp_path)) < 4:
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    end_groups([*groups, (os.getpgid(0), 1)])  # the last number was given anew
+    assert not any(alive(pid) for pid in pids(tmp_path))
+    for process in left:
+        process.wait(5)
 
 
 def test_a_takeover_that_kills_the_group_gets_the_strays_too(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -22,7 +23,8 @@ from polyloop.stores.process import started, this_process
 
 LEASE_S: Final = 15.0
 LONGEST_LEASE_S: Final = 86400.0
-#: How long a takeover waits for killed process groups to be gone.
+#: How long a takeover waits for process groups to end by themselves once their leaders are told to, and for killed ones to be gone.
+LET_GO_S: Final = 1.0
 GONE_S: Final = 10.0
 
 
@@ -86,19 +88,32 @@ class Holding:
 
 
 def end_groups(groups: Sequence[tuple[int, int]]) -> None:
-    """Kill the process groups of a former holder and wait until they are gone. A group id that was given anew is left alone."""
-    waiting = [(pgid, start) for pgid, start in groups if started(pgid) in (start, None) and _members(pgid)]
-    for pgid, _ in waiting:
-        try:
+    """End the process groups of a former holder and wait until they are gone. A group id that was given anew is left alone.
+
+    Leaders are told first: a keeper ends all that its worker has started, also what has left the worker's group, and goes last.
+    Whoever does not heed it, or has no leader any more, is killed.
+    """
+    there = [(pgid, start) for pgid, start in groups if started(pgid) in (start, None) and _members(pgid)]
+    for pgid, start in there:
+        if start and started(pgid) == start:
+            with suppress(ProcessLookupError):
+                os.kill(pgid, signal.SIGTERM)
+                os.kill(pgid, signal.SIGCONT)
+    left = _left([pgid for pgid, _ in there], LET_GO_S)
+    for pgid in left:
+        with suppress(ProcessLookupError):
             os.killpg(pgid, signal.SIGKILL)
-        except ProcessLookupError:
-            continue
+    if left := _left(left, GONE_S):
+        raise StoreError(f"process groups of the former holder do not end: {left}")
+
+
+def _left(groups: list[int], patience_s: float) -> list[int]:
+    """Those that are still there after that long, or none as soon as none is."""
     clock, nap = SystemClock(), threading.Event()
-    until = clock.monotonic() + GONE_S
-    while any(_members(pgid) for pgid, _ in waiting):
-        if clock.monotonic() > until:
-            raise StoreError(f"process groups of the former holder do not end: {[g for g, _ in waiting]}")
+    until = clock.monotonic() + patience_s
+    while (groups := [pgid for pgid in groups if _members(pgid)]) and clock.monotonic() < until:
         nap.wait(0.005)
+    return groups
 
 
 def _members(pgid: int) -> bool:

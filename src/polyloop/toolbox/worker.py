@@ -148,6 +148,7 @@ class Worker:
     def __init__(self, home: Home, spawned: _Spawned) -> None:
         self.home = home
         self.group: Group = (0, 0)
+        self.keeper: Group = (spawned.keeper.pid, started(spawned.keeper.pid) or 0)
         self._spawned = spawned
         self._out, self._err = _Printed(spawned.out), _Printed(spawned.err)
         self._open = True
@@ -242,8 +243,8 @@ class WorkerPool:
         self._starting = 0
 
     def groups(self) -> tuple[Group, ...]:
-        """(pgid, start time in clock ticks since boot) of every living worker."""
-        return tuple(w.group for w in self._workers if w.group[0])
+        """(pgid, start time in clock ticks since boot) of every living worker, and then of its keeper."""
+        return tuple(group for w in self._workers if w.group[0] for group in (w.group, w.keeper))
 
     async def exchange(self, home: Home, message: bytes, most: int) -> Reply:
         """Have a worker of this home answer. Cancelled: its process tree is gone before CancelledError goes on.
