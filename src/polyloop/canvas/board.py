@@ -105,7 +105,7 @@ class Board:
         rows = self.tx.rows("select changes from canvas_change where tenant = ? and canvas = ? and rev > ? order by rev", *self.key, rev)
         merged: dict[Any, Change] = {}
         for (text,) in rows:
-            for change in _decoded(text):
+            for change in decoded(text):
                 first = merged.get(change.key)
                 merged[change.key] = Change(first.before if first else change.before, change.after)
         ids = named(c for c in merged.values() if c.before != c.after)
@@ -204,7 +204,7 @@ def _balance(changes: Iterable[Change], kind: type[Item]) -> int:
     return sum(isinstance(c.after, kind) - isinstance(c.before, kind) for c in changes)
 
 
-def _decoded(text: str) -> tuple[Change, ...]:
+def decoded(text: str) -> tuple[Change, ...]:
     return msgspec.json.decode(text, type=tuple[Change, ...])
 
 

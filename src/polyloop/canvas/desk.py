@@ -53,9 +53,9 @@ class Desk:
         self._asked = asked = self._asking(call)
         self._before = asked.board.head.content
         about: dict[str, Any] = {"target": {"canvasId": asked.canvas_id}, "target_id": asked.canvas_id}
-        if doing.read or doing.makes:
-            self._plan = doing.plan(asked)
-            return Prepared(**about, problems=self._plan.problems)
+        if not doing.op.based_on:  # a read, or nothing that could have moved on
+            self._plan = plan = doing.plan(asked)
+            return Prepared(**about, problems=plan.problems, needs=plan.needs, resolved=plan.resolved)
         first = (Need(doing.op.based_on, GET_STATE, asked.canvas_id),)
         current, since = doing.base(asked)
         expected = call.arguments.get(doing.op.based_on)
@@ -98,6 +98,7 @@ class Desk:
         actor = self._caller.session or self._caller.owner
         by = By(actor=actor, operation=command.step_id.partition("/")[0], at=asked.now_ms, kind=plan.kind, undoes=plan.undoes)
         head = asked.board.write(plan.changes, by)
+        self._doing.also(asked, plan)
         self._done = self._doing.after(asked, plan)
         return {"canvasId": head.id, "snapshotHash": head.content}
 
@@ -107,10 +108,11 @@ class Desk:
         asked, head, plan = self.asked, self.asked.board.head, self._plan
         hashes = {"snapshotHash": head.content, "beforeSnapshotHash": self._before, "mediaSnapshotHash": head.media}
         data = {"canvasId": head.id, **hashes, **plan.data, **self._done.data}
-        idle = not plan.changes and not self._doing.makes
+        based = self._doing.op.based_on != ""
+        known = (Read(GET_STATE, head.id, 1, head.content),) if based or self._doing.makes else ()
         return Conclusion(
-            data=data, proofs=(self._proof(),) if command.read_back else (), facts=(Read(GET_STATE, head.id, 1, head.content), *self._done.facts),
-            warnings=(*plan.warnings, *(["no_change"] if idle else [])), compensation=_taken_back(asked, plan),
+            data=data, proofs=(self._proof(),) if command.read_back else (), facts=(*known, *self._done.facts),
+            warnings=(*plan.warnings, *(["no_change"] if based and not plan.changes else [])), compensation=_taken_back(asked, plan),
         )  # fmt: skip
 
     def _proof(self) -> Verification:

@@ -48,3 +48,6 @@ IDS_SHOWN: Final = 50
 ARRANGED: Final = 50
 GROUPS: Final = 12
 ARRANGE_GAP: Final = 400
+#: Nodes one operation of a person names, and entries of one page of the history.
+CHOSEN: Final = 500
+PAGE_HISTORY: Final = 50

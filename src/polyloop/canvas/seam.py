@@ -100,8 +100,12 @@ def _no_more(_: Asked, __: Plan) -> Done:
     return Done()
 
 
+def _nothing_beside(_: Asked, __: Plan) -> None:
+    """Items are all that is written."""
+
+
 class Doing(Struct, frozen=True, kw_only=True):
-    """One operation. A read has `read`; a write has `plan`, and `after` looks at the board once it is written. `base` = the state it is
+    """One operation. A read has `read`; a write has `plan`, `also` writes what is no item, `after` looks at the board then. `base` = the state it is
     based on, with what tells the changes since. `people` = never offered to an agent. `makes` = it makes the canvas it is about.
     """
 
@@ -109,6 +113,7 @@ class Doing(Struct, frozen=True, kw_only=True):
     purpose: str
     plan: Callable[[Asked], Plan] = _nothing
     read: Callable[[Asked, Plan], Done] | None = None
+    also: Callable[[Asked, Plan], None] = _nothing_beside
     after: Callable[[Asked, Plan], Done] = _no_more
     base: Callable[[Asked], tuple[State, Callable[[str], dict[str, Any]]]] = canvas_state
     people: bool = False
