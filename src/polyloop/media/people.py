@@ -14,10 +14,11 @@ from ..contract.problem import FieldProblem
 from ..contract.receipt import Compensation, compared
 from ..contract.session import Issued, Need, Read
 from ..contract.snapshot import digest
+from ..contract.spend import ChargeKind
 from ..db import tasks as rows
 from ..journal import spending
 from . import catalog, store, tasks
-from .leaves import BATCH_RUN, CANCEL, UPLOAD
+from .leaves import BATCH_RUN, CANCEL, SETTLE, UPLOAD
 from .picture import libraries
 from .seam import CANVAS_READ, NODE, Asked, Placed, Plan, Tool
 from .wishes import Draft, Given, chosen, idle, intent_of, new_node, spec_of, wish_of
@@ -90,6 +91,35 @@ def _cancel(asked: Asked) -> Plan:
         return Conclusion(data={"canvasId": asked.canvas_id, **reply}, proofs=(proof,), compensation=Compensation(reason="a cancelled task stays so"))
 
     return Plan(prepared=Prepared(**about), act=act, end=end)
+
+
+def _settle(asked: Asked) -> Plan:
+    """A task nobody can tell anything of, ended by a person's word: what the provider's bill says."""
+    task, body = tasks.find(asked.tx, asked.tenant, asked.caller.owner, asked.canvas_id, asked.args["taskId"])
+    about: dict[str, Any] = {"target": {"canvasId": asked.canvas_id, "taskId": task.id}, "target_id": task.id}
+    if task.state != "unknown":
+        return idle(Prepared(**about, problems=(FieldProblem("taskId", "not_unknown", f"this task is {task.state}"),)))
+    kind: ChargeKind = "settle" if asked.args["as"] == "charged" else "refund"
+
+    def act(step_id: str) -> dict[str, Any]:
+        content = {"task": {"taskId": task.id, "status": "failed"}}
+        where = asked.surface.deliver(body.node, task.id, content, operation=body.operation, at=asked.call.now_ms)
+        if body.order:
+            asked.rooms.charge(asked.tx, tasks.charge(body, kind), task.session, asked.call.now_ms)
+        over = replace(body, writeback="not_applied" if where else "applied", reason=where)
+        rows.withdraw(asked.tx, tasks.end_of(task, "failed", over))
+        return {"taskId": task.id, "state": "failed"}
+
+    def end(reply: dict[str, Any]) -> Conclusion:
+        found = rows.find(asked.tx, asked.tenant, task.id)
+        money = tasks.billing(asked.tx, asked.tenant, tasks.body_of(found)) if found else {}
+        wanted = tasks.STATES[kind] if body.order else "free"
+        proof = compared("readback", digest(["failed", wanted]), digest([found.state if found else "", money.get("state")]))
+        return Conclusion(
+            data={"canvasId": asked.canvas_id, **reply, "billing": money}, proofs=(proof,), compensation=Compensation(reason="it is a bill")
+        )
+
+    return Plan(prepared=Prepared(**about, resolved={"as": asked.args["as"]}), act=act, end=end)
 
 
 # --- a batch plan ----------------------------------------------------------------------------------------------------
@@ -187,5 +217,6 @@ def _batch_end(asked: Asked, reply: dict[str, Any]) -> Conclusion:
 TABLE: Final[tuple[Tool, ...]] = (
     Tool(op=UPLOAD, purpose="Bring a picture, clip or sound onto the canvas as a new node.", plan=_upload, people=True),
     Tool(op=CANCEL, purpose="Cancel a task.", plan=_cancel, people=True),
+    Tool(op=SETTLE, purpose="Say what a task nobody can tell anything of has cost; it ends.", plan=_settle, people=True),
     Tool(op=BATCH_RUN, purpose="Run a batch plan: one approval for all its rows.", plan=_batch, people=True),
 )
