@@ -66,6 +66,7 @@ def call(
     plan: Annotated[str, typer.Option("--plan", help="The approved plan this call consumes.")] = "",
     session: Annotated[str, typer.Option("--session", help="A session; made on first use.")] = "",
     mode: Annotated[str, typer.Option("--mode", help="read_only, request_approval or auto.")] = "auto",
+    user: Annotated[str, typer.Option("--as", help="Act as this user of the tenant; without it, as its owner.")] = "",
     workdir: Annotated[str, typer.Option("--workdir", help="Folder of the files that are read and written.")] = ".",
     wait: Annotated[float | None, typer.Option("--wait", min=0, help="Seconds to work on an import or export; 0 leaves it to a worker.")] = None,
 ) -> None:
@@ -75,7 +76,9 @@ def call(
         if mode not in MODES:
             details = {"field": "mode", "issue": "invalid_value"}
             raise problem("validation", f"--mode is one of {', '.join(MODES)}", operation="docs", stage="arguments", details=details)
-        caller = Caller(mode=mode, session=session, plan_id=plan, approved_by=PERSON if yes else "", dry_run=dry_run, person=True, wait_s=wait)
+        caller = Caller(
+            mode=mode, session=session, plan_id=plan, approved_by=PERSON if yes else "", dry_run=dry_run, person=True, wait_s=wait, user=user
+        )
         given = _arguments(args)
         looks = op not in PURPOSE or op in LOOKS or dry_run
         reading = looks and not session

@@ -26,7 +26,7 @@ from ..db import Tx
 from ..db.tasks import find
 from ..journal import operations
 from ..journal.operations import Recorded
-from . import exchange, reading, tasks
+from . import exchange, reading, remarks, tasks
 from . import requests as ask
 from .leaves import LOCAL, TASKED
 from .memo import Memo, memo_of, without_words
@@ -34,6 +34,8 @@ from .plan import Asked, Plan, planned
 from .service import serve
 
 SAVEPOINT: Final = "doc_steps"
+#: What an item is called in a receipt.
+_ITEMS: Final = {"comment": "commentId", "access": "user"}
 
 
 class Reach(Struct, frozen=True):
@@ -72,7 +74,7 @@ class Desk:
         return found.entry
 
     def prepare(self, command: leaf.Prepare) -> Prepared:
-        self._plan = (exchange.PLANS.get(self.asked.name) or planned)(replace(self.asked, call=command.call))
+        self._plan = (_PLANS.get(self.asked.name) or planned)(replace(self.asked, call=command.call))
         return self._plan.prepared
 
     def find_approval(self, command: leaf.FindApproval) -> Approval | None:
@@ -101,7 +103,7 @@ class Desk:
         request = self._plan.requests.get(command.step.name)
         if request is None:
             assert self._seal is not None
-            return reading.read(replace(self.asked, call=command.call), self._plan, self._seal)
+            return reading.read(replace(self.asked, call=command.call), self._plan, self._seal, _LISTS)
         if isinstance(request, ask.Local):
             return self.run(self._keep, request, command.step_id)
         return self.send(request, command.step_id)
@@ -110,7 +112,7 @@ class Desk:
         """A task is kept here, with the file it is about, whatever the way to the service."""
         if self._plan.upload:
             tasks.keep_upload(tx, self.tenant, request.task, self._plan.upload)
-        return serve(tx, self.tenant, request, step_id)
+        return serve(tx, self.tenant, request, step_id, self.asked.user)
 
     def conclude(self, command: leaf.Conclude) -> Conclusion:
         replies, memo = command.replies, self._plan.memo
@@ -124,6 +126,8 @@ class Desk:
         data: dict[str, Any] = {"nodeId": target["nodeId"], "canonicalUrl": target["canonicalUrl"]}
         for reply in done.values():
             data |= {name: reply[name] for name in ("revision", "blockIds", "version") if name in reply}
+            if "item" in reply:
+                data[_ITEMS.get(reply.get("kind", ""), "item")] = reply["item"]
         proofs = tuple(self._proof(target["nodeId"], name, reply) for name, reply in done.items()) if command.read_back else ()
         moved = self._plan.prepared.resolved.get("container")
         elsewhere = {**target, "container": moved} if moved else {}
@@ -146,7 +150,12 @@ class Desk:
     def _proof(self, node_id: str, step: str, reply: dict[str, Any]) -> Verification:
         """What the step should have brought about against what its revision holds. Raises ProblemError when it cannot be read."""
         wanted = self._plan.memo.facts[step]
-        found = self.send(ask.Facts(node=node_id, revision=reply["revision"], version=reply.get("version", 0)), "")
+        found = self.send(
+            ask.Facts(
+                node=node_id, revision=reply["revision"], **{name: reply[name] for name in ("version", "kind", "item", "seq") if name in reply}
+            ),
+            "",
+        )
         held = {name: found.get(name) for name in wanted} if is_object(found) else {}
         return compared("readback", digest(wanted), digest(held), reply["revision"])
 
@@ -199,6 +208,9 @@ def _taken_back(memo: Memo, done: dict[str, dict[str, Any]]) -> Compensation:
     return Compensation(available=True, operation=memo.undo.operation, arguments=arguments, expected=writes[-1]["revision"])
 
 
+#: What is planned, and how lists are read, beyond content and places.
+_PLANS: Final = {**exchange.PLANS, **remarks.PLANS}
+_LISTS: Final = {**reading.LISTS, **remarks.LISTS}
 _ANSWERS: Final[dict[type, Callable[[Desk, Any], Any]]] = {
     leaf.Recall: Desk.recall, leaf.Prepare: Desk.prepare, leaf.FindApproval: Desk.find_approval, leaf.KeepApproval: Desk.keep_approval,
     leaf.Intend: Desk.intend, leaf.Send: Desk.send_step, leaf.Conclude: Desk.conclude, leaf.Find: Desk.find, leaf.RollBack: Desk.roll_back,

@@ -26,7 +26,7 @@ _CODES: Final = {
     "validation": 400, "type_mismatch": 400, "not_found": 404, "ambiguous": 409, "revision_conflict": 409, "conflict": 409,
     "permission_denied": 403, "authentication_required": 401,
 }  # fmt: skip
-_ONLY_READ: Final = (ask.Describe, ask.Content, ask.Nodes, ask.Search, ask.Versions, ask.Facts)
+_ONLY_READ: Final = (ask.Describe, ask.Content, ask.Nodes, ask.Search, ask.Attached, ask.Versions, ask.Facts)
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -39,13 +39,13 @@ class Letter(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     step_id: ask.StepId = ""
 
 
-async def respond(db: Database, tenant: str, body: bytes) -> tuple[int, bytes]:
+async def respond(db: Database, tenant: str, body: bytes, user: str = "") -> tuple[int, bytes]:
     """The HTTP code and the body of the answer to one letter. Never raises for anything a letter can say."""
     try:
         letter = msgspec.json.decode(body, type=Letter)
         request = ask.decode(letter.request)
         carry = db.read if isinstance(request, _ONLY_READ) else db.write
-        return 200, _text(await carry(serve, tenant, request, letter.step_id))
+        return 200, _text(await carry(serve, tenant, request, letter.step_id, user))
     except (msgspec.MsgspecError, RecursionError) as error:
         return _refused(Problem("validation", f"not a request: {error}", stage="arguments"))
     except ProblemError as stop:
@@ -65,10 +65,10 @@ def _text(value: object) -> bytes:
 
 
 class DocApp:
-    """ASGI. `tenant_of(scope)` = whose documents the caller may use, None = nobody's."""
+    """ASGI. `tenant_of(scope)` = whose documents the caller may use, None = nobody's; `user_of(scope)` = who of the tenant it is."""
 
-    def __init__(self, db: Database, tenant_of: Callable[[Scope], str | None]) -> None:
-        self._db, self._tenant_of = db, tenant_of
+    def __init__(self, db: Database, tenant_of: Callable[[Scope], str | None], user_of: Callable[[Scope], str] = lambda _: "") -> None:
+        self._db, self._tenant_of, self._user_of = db, tenant_of, user_of
 
     async def __call__(self, scope: Scope, receive: Callable[[], Awaitable[Message]], send: Callable[[Message], Awaitable[None]]) -> None:
         code, body = await self._answer(scope, receive)
@@ -91,7 +91,7 @@ class DocApp:
             more = message.get("more_body", False)
             if len(body) > BODY_BYTES:
                 return _refused(Problem("validation", f"over {BODY_BYTES} bytes", stage="arguments"))
-        return await respond(self._db, tenant, bytes(body))
+        return await respond(self._db, tenant, bytes(body), self._user_of(scope))
 
 
 class HttpTransport:

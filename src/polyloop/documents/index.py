@@ -68,6 +68,8 @@ _STANDS: Final = (
 )
 
 
+Seen = tuple[str, str, tuple[Value, ...]]
+
 # --- writing ---------------------------------------------------------------------------------------------------------
 
 
@@ -142,18 +144,19 @@ def asked(query: str) -> list[list[str]]:
 class Found:
     """The nodes that hold all phrases of a query at a snapshot, newest first. Rows are (number, block, id, type, title, container)."""
 
-    def __init__(self, tx: Tx, tenant: str, query: str, snapshot: int, container: str = "") -> None:
-        """`container` "" = anywhere. Raises validation."""
+    def __init__(self, tx: Tx, tenant: str, query: str, snapshot: int, container: str = "", seen: Seen = ("", "", ())) -> None:
+        """`container` "" = anywhere; `seen` narrows it to what a user may see (`access.seen`). Raises validation."""
         speaker = tx.row("select no from doc_speaker where tenant = ?", tenant)
         phrases = asked(query)
+        self._before, self._theirs, self._who = seen
         self._tx, self._stands = tx, (tenant, snapshot, snapshot, snapshot, snapshot, container, container)
         self._hits = [_Hits(self, _phrase(tx.dialect, speaker[0], words)) for words in phrases] if speaker else []
 
     def rows(self, phrase: tuple[str, ...], bound: int, limit: int) -> list[tuple[Any, ...]]:
         """Rows of one phrase with ids under a bound."""
         found, row_id = _FOUND[self._tx.dialect], _ID[self._tx.dialect]
-        sql = f"select {row_id}, t.block, p.id, p.type, p.title, p.container from {found}{_STANDS} order by {row_id} desc limit ?"  # noqa: S608  # our own words
-        return self._tx.rows(sql, *phrase, bound, *self._stands, limit)
+        sql = f"{self._before}select {row_id}, t.block, p.id, p.type, p.title, p.container from {found}{_STANDS}{self._theirs}"  # noqa: S608  # our own words
+        return self._tx.rows(f"{sql} order by {row_id} desc limit ?", *self._who, *phrase, bound, *self._stands, limit)
 
     def after(self, number: int, limit: int) -> list[tuple[Any, ...]]:
         """At most `limit` nodes older than the one of this number (0 = from the newest on)."""
@@ -179,10 +182,11 @@ class Found:
         """How many nodes there are, counted by the store itself."""
         if not self._hits:
             return 0
-        each = f"select t.node from {_FOUND[self._tx.dialect]}{_STANDS}"  # noqa: S608  # our own words
+        each = f"select t.node from {_FOUND[self._tx.dialect]}{_STANDS}{self._theirs}"  # noqa: S608  # our own words
         values: list[Value] = [value for hits in self._hits for value in (*hits.phrase, _LAST, *self._stands)]
         union = " intersect ".join([each] * len(self._hits))
-        return _given(self._tx, f"select count(distinct node) from ({union}) found", *values)[0]  # noqa: S608  # our own words
+        sql = f"{self._before}select count(distinct node) from ({union}) found"  # noqa: S608  # our own words
+        return _given(self._tx, sql, *self._who, *values)[0]
 
 
 class _Hits:

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from ..contract.leaf import Operation, Step
 from ..contract.paging import LIST, MAX_ITEMS, MAX_PAGES
-from ..contract.schema import EXACT_MAX, Shape, closed, exactly_one, only_with
+from ..contract.schema import EXACT_MAX, Shape, closed, exactly_one, not_both, only_with
 from ..formats import Target
 from ..formats.blocks import BLOCK_TYPES
 from . import limits
@@ -134,6 +134,19 @@ _QUERY: Final = {
     **_PRINTED, "maxLength": limits.QUERY_CHARS,
     "description": 'words between blanks must all occur, in any order; Chinese of any length; "words between quotes" stand side by side',
 }  # fmt: skip
+_COMMENT: Final = {**_PRINTED, "maxLength": limits.COMMENT_CHARS}
+_PLACE: Final = {
+    "blockId": _ID, "quote": {**_PRINTED, "maxLength": 1000, "description": "the very words it is about; they must occur once"},
+    "start": {"type": "integer", "minimum": 0, "description": "first character in the block"}, "end": {"type": "integer", "minimum": 0},
+}  # fmt: skip
+#: Where a comment stands: words, or a stretch of a block (all of it if no ends are given), or nowhere in particular.
+_PLACED: Final = {
+    "dependentRequired": {"start": ["blockId"], "end": ["blockId"]},
+    **not_both("quote", "start"),
+    "not": {"required": ["quote", "end"]},
+}
+_USER: Final = {**_ID, "maxLength": limits.NAME_CHARS}
+_ROLE: Final = {"enum": ["READER", "DOWNLOADER", "EDITOR", "MANAGER"], "description": "each may do what those before it may"}
 
 OPERATIONS: Final[dict[str, Operation]] = {
     op.name.removeprefix("doc."): op
@@ -163,6 +176,15 @@ OPERATIONS: Final[dict[str, Operation]] = {
         _op("delete", {**_ANY, **_GUARD}, confirm=True),
         _op("restore", {**_BOTH, **_GUARD, "containerId": {**_ID, "description": "where to, if not where it stood"}}),
         _op("purge", {**_BOTH, **_GUARD}, confirm=True),
+        _op("comment_create", {**_ANY, **_GUARD, "content": _COMMENT, **_PLACE}, "content", rules=_PLACED),
+        _op("comment_list", {**_ANY, "state": {"enum": ["open", "resolved", "all"]}, **_PAGING}, write=False, contract=LIST, output=_LISTED),
+        _op("comment_reply", {**_ANY, **_GUARD, "commentId": _ID, "content": _COMMENT}, "commentId", "content"),
+        _op("comment_resolve", {**_ANY, **_GUARD, "commentId": _ID, "resolved": {"type": "boolean"}}, "commentId"),
+        _op("comment_delete", {**_ANY, **_GUARD, "commentId": _ID}, "commentId", confirm=True),
+        _op("access_list", {**_ANY, **_PAGING}, write=False, contract=LIST, output=_LISTED),
+        _op("access_grant", {**_ANY, **_GUARD, "user": _USER, "role": _ROLE}, "user", "role", confirm=True),
+        _op("access_change", {**_ANY, **_GUARD, "user": _USER, "role": _ROLE}, "user", "role", confirm=True),
+        _op("access_revoke", {**_ANY, **_GUARD, "user": _USER}, "user", confirm=True),
         _op("import", {"file": _PATH, **_NEW, "asUpload": {"type": "boolean"}}, "file", **_TASKED, steps=(_SUBMIT, _FINISH), verify="terminal_state"),
         _op("export", {**_ANY, **_FILE}, "format", "output", **_TASKED, steps=(_SUBMIT, _FINISH), verify="terminal_state"),
         _op("export_submit", {**_ANY, **_FILE}, "format", "output", **_TASKED, steps=(_SUBMIT,), answers="ticket"),
@@ -194,6 +216,10 @@ PURPOSE: Final[dict[str, str]] = {
     "version_list": "List the saved versions.", "version_revert": "Bring an earlier content back.", "version_diff": "Compare two versions.",
     "copy": "Copy a document.", "move": "Move into another folder.", "rename": "Give another title.", "delete": "Move to the trash.",
     "restore": "Bring back from the trash.", "purge": "Erase what is in the trash, for good.",
+    "comment_create": "Comment on a document, or on words in it.", "comment_list": "List comments, each with where it stands now.",
+    "comment_reply": "Answer a comment.", "comment_resolve": "Settle a comment, or open it again.", "comment_delete": "Take a comment away.",
+    "access_list": "List who has a role of their own here.", "access_grant": "Give somebody a role here and below.",
+    "access_change": "Give somebody another role.", "access_revoke": "Take somebody's role away.",
     "import": "Make a document of a file.", "import_get": "How an import stands.", "export": "Land a document as a file.",
     "export_submit": "Have a document landed as a file by a worker.", "export_get": "How an export stands.",
     "task_cancel": "Stop an import or export that has not begun to write.",

@@ -5,6 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 TITLE_CHARS: Final = 300
+#: Characters of a user's name; of a comment or reply; of all that is kept of one comment.
+NAME_CHARS: Final = 200
+COMMENT_CHARS: Final = 10_000
+ITEM_CHARS: Final = 2_000_000
+REPLIES: Final = 100
 QUERY_CHARS: Final = 300
 #: Characters of one content argument.
 CONTENT_CHARS: Final = 2_000_000

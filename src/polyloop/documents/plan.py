@@ -32,7 +32,7 @@ _ABOUT: Final = ("command", "mode", "content", "format", "title", "containerId",
 
 class Asked(Struct, frozen=True, kw_only=True):
     """The circumstances of one call. `earlier` = what is kept of the operation it goes on with; `folder` = where its files are;
-    `person` = its arguments are a person's own words.
+    `person` = its arguments are a person's own words; `user` = who of the tenant calls, "" = whoever owns it.
     """
 
     op: Operation
@@ -44,6 +44,7 @@ class Asked(Struct, frozen=True, kw_only=True):
     folder: Folder | None = None
     person: bool = False
     session: str = ""
+    user: str = ""
 
     @property
     def name(self) -> str:
@@ -149,7 +150,7 @@ def check_container(asked: Asked, container: str) -> None:
         raise problem(kind, f"{container} is no folder that is there", stage="resolve", details={"containerId": container})
 
 
-def _on(node: dict[str, Any], **more: Any) -> Prepared:
+def prepared_on(node: dict[str, Any], **more: Any) -> Prepared:
     target = node["target"]
     return Prepared(target=target, target_id=target["nodeId"], current=node["revision"], changed=node.get("changed", {}), **more)
 
@@ -158,8 +159,8 @@ def _read(asked: Asked) -> Plan:
     if asked.name in ("list", "search"):
         check_container(asked, asked.args.get("containerId", ask.ROOT))
         return Plan(prepared=Prepared())
-    node = described(asked) if asked.name in ("inspect", "resolve") else document_of(asked)
-    return Plan(prepared=_on(node), node=node)
+    node = described(asked) if asked.name in ("inspect", "resolve", "access_list") else document_of(asked)
+    return Plan(prepared=prepared_on(node), node=node)
 
 
 # --- making ----------------------------------------------------------------------------------------------------------
@@ -251,7 +252,7 @@ def _update(asked: Asked) -> Plan:
         steps = (asked.op.step("checkpoint"), *steps)
         requests["checkpoint"] = ask.Save(node=node["target"]["nodeId"], expected=asked.args.get("expectedRevision"), label="checkpoint")
         facts["checkpoint"] = {"label": "checkpoint"}
-    prepared = _on(node, steps=steps, confirm=command in TAKES_AWAY, resolved={"command": command})
+    prepared = prepared_on(node, steps=steps, confirm=command in TAKES_AWAY, resolved={"command": command})
     return Plan(prepared=prepared, requests=requests, memo=Memo(facts=facts, undo=undo, warnings=change.warnings), node=node)
 
 
@@ -335,7 +336,7 @@ def _inside(asked: Asked, node: dict[str, Any], command: str) -> _Change:
 def _save(asked: Asked) -> Plan:
     node, label = document_of(asked), asked.args.get("label", "")
     request = ask.Save(node=node["target"]["nodeId"], expected=asked.args.get("expectedRevision"), label=label)
-    return Plan(prepared=_on(node), requests={"write": request}, memo=Memo(facts={"write": {"label": label}}))
+    return Plan(prepared=prepared_on(node), requests={"write": request}, memo=Memo(facts={"write": {"label": label}}))
 
 
 def version_revision(asked: Asked, node_id: str, version: int) -> int:
@@ -359,7 +360,7 @@ def _revert(asked: Asked) -> Plan:
     undo = Undo("doc.version_revert", {"nodeId": node_id}, before=True)
     request = ask.Revert(node=node_id, expected=args.get("expectedRevision"), revision=revision)
     memo = Memo(facts={"write": {"hash": wanted, "whole": True}}, undo=undo, warnings=warnings)
-    return Plan(prepared=_on(node, resolved={"revision": revision}), requests={"write": request}, memo=memo, node=node)
+    return Plan(prepared=prepared_on(node, resolved={"revision": revision}), requests={"write": request}, memo=memo, node=node)
 
 
 def _put(asked: Asked) -> Plan:
@@ -378,7 +379,7 @@ def _put(asked: Asked) -> Plan:
     now = {"title": node["title"], "container": old["containerId"], "state": node["state"]}
     warnings = _no_change(given.items() <= now.items())
     undo = Undo(f"doc.{back}", {"nodeId": node_id, **({field: old[field]} if field else {})})
-    prepared = _on(node)
+    prepared = prepared_on(node)
     if "container" in given:
         prepared = replace(prepared, resolved={"container": store.target_of(asked.tenant, node_id, "", given["container"])["container"]})
     request = ask.Put(node=node_id, expected=asked.args.get("expectedRevision"), **given)
@@ -388,7 +389,8 @@ def _put(asked: Asked) -> Plan:
 def _purge(asked: Asked) -> Plan:
     node = described(asked)
     request = ask.Purge(node=node["target"]["nodeId"], expected=asked.args.get("expectedRevision"))
-    return Plan(prepared=_on(node), requests={"write": request}, memo=Memo(facts={"write": {"state": "purged", "blocks": 0, "title": ""}}), node=node)
+    memo = Memo(facts={"write": {"state": "purged", "blocks": 0, "title": ""}})
+    return Plan(prepared=prepared_on(node), requests={"write": request}, memo=memo, node=node)
 
 
 _PLANS: Final[dict[str, Callable[[Asked], Plan]]] = {

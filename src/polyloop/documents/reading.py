@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from ..contract.paging import MAX_ITEMS, MAX_PAGES, Fetch, Listing, Seal
@@ -16,11 +16,14 @@ from . import requests as ask
 from .pages import listing
 from .plan import Asked, Plan, version_revision
 
+#: How each list is read.
+Lists = Mapping[str, Callable[[Asked, Plan, Seal], Listing]]
 
-def read(asked: Asked, plan: Plan, seal: Seal) -> dict[str, Any]:
+
+def read(asked: Asked, plan: Plan, seal: Seal, lists: Lists) -> dict[str, Any]:
     """The answer of a read. Raises ProblemError (not_found, pagination, validation, ...)."""
-    if asked.name in _LISTS:
-        return as_wire(_LISTS[asked.name](asked, plan, seal))
+    if asked.name in lists:
+        return as_wire(lists[asked.name](asked, plan, seal))
     told = _TOLD[asked.name](asked, plan)
     complete = "nextBlockId" not in told
     frame = {"contractVersion": asked.op.contract, "operation": asked.op.name, "status": "success", "complete": complete}
@@ -34,7 +37,7 @@ def facts(asked: Asked, answer: dict[str, Any]) -> tuple[Fact, ...]:
     return (Read(asked.name, answer["target"]["nodeId"], token=str(answer["data"]["revision"])),)
 
 
-def _listed(asked: Asked, query: dict[str, Any], seal: Seal, page: Callable[[Fetch], ask.Request], identity: str) -> Listing:
+def listed(asked: Asked, query: dict[str, Any], seal: Seal, page: Callable[[Fetch], ask.Request], identity: str) -> Listing:
     a = asked.args
     listed = Listed(
         tenant=asked.tenant, operation=asked.op.name, query=query, limit=a.get("limit", limits.PAGE), all=a.get("all", True), identity=identity,
@@ -46,7 +49,7 @@ def _listed(asked: Asked, query: dict[str, Any], seal: Seal, page: Callable[[Fet
 def _list(asked: Asked, _: Plan, seal: Seal) -> Listing:
     container = asked.args.get("containerId")
     query = {} if container is None else {"containerId": container}
-    return _listed(asked, query, seal, lambda f: ask.Nodes(container=container, cursor=f.cursor, limit=f.limit, snapshot=f.snapshot), "nodeId")
+    return listed(asked, query, seal, lambda f: ask.Nodes(container=container, cursor=f.cursor, limit=f.limit, snapshot=f.snapshot), "nodeId")
 
 
 def _search(asked: Asked, _: Plan, seal: Seal) -> Listing:
@@ -56,12 +59,12 @@ def _search(asked: Asked, _: Plan, seal: Seal) -> Listing:
     def page(f: Fetch) -> ask.Request:
         return ask.Search(query=query, container=box, cursor=f.cursor, limit=f.limit, snapshot=f.snapshot)
 
-    return _listed(asked, whole, seal, page, "nodeId")
+    return listed(asked, whole, seal, page, "nodeId")
 
 
 def _versions(asked: Asked, plan: Plan, seal: Seal) -> Listing:
     node_id = plan.node["target"]["nodeId"]
-    return _listed(
+    return listed(
         asked, {"nodeId": node_id}, seal, lambda f: ask.Versions(node=node_id, cursor=f.cursor, limit=f.limit, snapshot=f.snapshot), "version"
     )
 
@@ -93,7 +96,7 @@ def _diff(asked: Asked, plan: Plan) -> dict[str, Any]:
     return {"from": sides[0], "to": sides[1], **changes(before, after)}
 
 
-_LISTS: Final[dict[str, Callable[[Asked, Plan, Seal], Listing]]] = {"list": _list, "search": _search, "version_list": _versions}
+LISTS: Final[Lists] = {"list": _list, "search": _search, "version_list": _versions}
 _TOLD: Final[dict[str, Callable[[Asked, Plan], dict[str, Any]]]] = {
     "fetch": _fetch, "inspect": _inspect, "resolve": _resolve, "version_diff": _diff,
 }  # fmt: skip

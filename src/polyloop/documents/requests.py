@@ -119,6 +119,35 @@ class Cancel(Ask, frozen=True, kw_only=True):
     task: Id
 
 
+ItemKind = Literal["comment", "access"]
+#: A comment's id, or a user.
+ItemId = Annotated[str, Meta(max_length=limits.NAME_CHARS, pattern=NO_NUL)]
+
+
+class Attach(Ask, frozen=True, kw_only=True):
+    """Hang an item on a node, change it, or take it away (`body` ""). `was` = the hash it must have now, "" = it must not be there."""
+
+    node: Id
+    expected: Revision | None = None
+    kind: ItemKind
+    item: ItemId
+    mark: Label = ""
+    body: Annotated[str, Meta(max_length=limits.ITEM_CHARS, pattern=NO_NUL)] = ""
+    was: str | None = None
+
+
+class Attached(Ask, frozen=True, kw_only=True):
+    """One page of the items of a kind on a node, oldest first; `mark`, `item` "" = any."""
+
+    node: Id
+    kind: ItemKind
+    mark: Label = ""
+    item: ItemId = ""
+    cursor: str = ""
+    limit: Annotated[int, Meta(ge=1, le=limits.PAGE_MAX)] = limits.PAGE
+    snapshot: str = ""
+
+
 class Describe(Ask, frozen=True, kw_only=True):
     """One node. `since` = also what changed after that revision."""
 
@@ -163,11 +192,14 @@ class Versions(Ask, frozen=True, kw_only=True):
 
 
 class Facts(Ask, frozen=True, kw_only=True):
-    """What one revision (and one version, if named) really did, read from the rows themselves."""
+    """What one revision (and one version, if named; and change `seq` of an item) really did, read from the rows themselves."""
 
     node: Id
     revision: Revision
     version: Revision = 0
+    kind: ItemKind = "comment"
+    item: ItemId = ""
+    seq: Revision = 0
 
 
 class Find(Ask, frozen=True, kw_only=True):
@@ -178,8 +210,8 @@ class Find(Ask, frozen=True, kw_only=True):
 
 #: What is kept beside the journal, and never comes over a transport: a task says in which folder of this machine a file shall stand.
 Local = Submit | Cancel
-Write = Create | Edit | Revert | Copy | Put | Purge | Save
-Read = Describe | Content | Nodes | Search | Versions | Facts | Find
+Write = Create | Edit | Revert | Copy | Put | Purge | Save | Attach
+Read = Describe | Content | Nodes | Search | Versions | Attached | Facts | Find
 Request = Write | Read
 Reply = dict[str, Any]
 

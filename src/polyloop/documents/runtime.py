@@ -19,7 +19,7 @@ from ..contract.leaf import Call, Operation, taking_back
 from ..contract.ledger import Entry
 from ..contract.operation import Answer, drive, operate, reconcile
 from ..contract.paging import Seal
-from ..contract.problem import Problem, ProblemError, as_wire, bad_arguments, problem
+from ..contract.problem import FieldProblem, Problem, ProblemError, as_wire, bad_arguments, problem
 from ..contract.receipt import Receipt
 from ..contract.session import Session
 from ..contract.task import Ticket
@@ -30,9 +30,10 @@ from ..files.threads import in_thread
 from ..ids import salt
 from ..journal import operations
 from ..journal.book import Book
-from ..journal.carry import Caller, Told, after_failure, answer_of, answering, check_session, lost, parted, typed
+from ..journal.carry import Caller, Told, after_failure, answer_of, answering, check_session, is_name, lost, parted, typed
 from ..journal.operations import Recorded
-from . import limits, service, tasks
+from . import access, limits, service, tasks
+from . import requests as ask
 from .desk import Desk, Reach
 from .leaves import AFTERWARDS, ASIDE, OPERATIONS, READ, TASK_GETS, TASKED
 from .memo import Memo, memo_of
@@ -63,6 +64,7 @@ class DocRuntime(Book):
         caller = caller or Caller()
         try:
             check_session(caller)
+            self._check_user(caller)
             if name in ASIDE:
                 return await self._afterwards(name, arguments, caller)
             if name not in OPERATIONS:
@@ -114,13 +116,13 @@ class DocRuntime(Book):
     async def _operate(self, op: Operation, call: Call, caller: Caller, earlier: Memo | None) -> Answer:
         seal = Seal(await self._signing(), call.now_ms)
         if self._transport is not None or op.name.removeprefix("doc.") in TASKED:
-            across = self._across(self._transport or Here(self.db, self.tenant))
+            across = self._across(self._transport or Here(self.db, self.tenant, caller.user))
             with typed(op.name):
                 return await in_thread(lambda: self._drive(across, op, call, caller, earlier, seal), lambda: None)
         answers: list[Told] = []
 
         def work(tx: Tx) -> Answer:
-            return self._drive(self._within(tx), op, call, caller, earlier, seal, answers)
+            return self._drive(self._within(tx, caller.user), op, call, caller, earlier, seal, answers)
 
         try:
             return await (self.db.read(work) if op.effect == "read" or caller.dry_run else self.db.write(work))
@@ -134,7 +136,7 @@ class DocRuntime(Book):
         chunk = self._transport.chunk_chars if self._transport else 0
         asked = Asked(
             op=op, call=call, tenant=self.tenant, ask=lambda r: reach.send(r, ""), chunk_chars=chunk, earlier=earlier, folder=self._folder,
-            person=caller.person, session=caller.session,
+            person=caller.person, session=caller.session, user=caller.user,
         )  # fmt: skip
         known = reach.run(operations.facts, self.tenant, caller.session) if caller.session else ()
         session = Session(caller.mode, known, lasting=caller.session != "")
@@ -150,13 +152,13 @@ class DocRuntime(Book):
             (self.db.write_sync if reads_here else reach.run)(operations.add_facts, self.tenant, caller.session, session.fresh)
         return answer
 
-    def _within(self, tx: Tx) -> Reach:
+    def _within(self, tx: Tx, user: str = "") -> Reach:
         """Everything in this transaction."""
 
         def run(fn: Callable[..., Any], *args: Any) -> Any:
             return fn(tx, *args)
 
-        return Reach(lambda request, step_id: service.serve(tx, self.tenant, request, step_id), run, atomic=True)
+        return Reach(lambda request, step_id: service.serve(tx, self.tenant, request, step_id, user), run, atomic=True)
 
     def _across(self, transport: Transport) -> Reach:
         """Each request on its way, each entry of the journal a commit of its own."""
@@ -182,12 +184,13 @@ class DocRuntime(Book):
         if name in TASK_GETS:
             if wrong := TASK_GETS[name].problems(arguments):
                 raise bad_arguments(wrong)
-            return _imported(await self.task(arguments["taskId"]))
+            return _imported(await self.task(arguments["taskId"]))  # its id is a secret of who submitted it
         key = arguments.get("operationKey") if name == "compensate" else None
         own = {n: v for n, v in arguments.items() if not (key and n == "operationKey")}
         if wrong := AFTERWARDS[name].problems(own):
             raise bad_arguments(wrong)
         recorded = await self.recorded(own["operationId"])
+        await self._check_seen(recorded.entry, caller)
         if name == "reconcile":
             return answer_of(recorded.entry if caller.dry_run else await self._settled(recorded))
         receipt = recorded.entry.receipt
@@ -219,6 +222,19 @@ class DocRuntime(Book):
             details = {**why.details, "taskId": ended.task_id, "state": ended.state, "operationId": answer.data["operationId"]}
             return replace(why, operation="doc.import", details=details)
         return {**_receipt_of_import(ended), "operationId": answer.data["operationId"]} if answer.ok else answer
+
+    def _check_user(self, caller: Caller) -> None:
+        """Raises validation, and capability_unavailable where somebody else says who calls."""
+        if caller.user and not is_name(caller.user):
+            raise bad_arguments([FieldProblem("user", "invalid_value", "a text of 1 to 200 printable characters")])
+        if caller.user and self._transport is not None:
+            raise problem("capability_unavailable", "who calls is for the service to know, at the other end", stage="session")
+
+    async def _check_seen(self, entry: Entry, caller: Caller) -> None:
+        """Raises not_found unless the caller may read what the operation was about."""
+        if caller.user:
+            with typed("doc.operation_get"):
+                await self.db.read(access.admit, self.tenant, caller.user, ask.Describe(node=entry.target.get("nodeId", ask.ROOT)))
 
     # --- small parts -------------------------------------------------------------------------------------------------
 

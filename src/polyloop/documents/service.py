@@ -10,23 +10,26 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 from msgspec.structs import replace
 
 from ..contract.problem import as_wire, problem
-from ..contract.snapshot import digest, require_current
+from ..contract.snapshot import digest
 from ..db import Database, Tx
 from ..formats.blocks import Block
-from . import index, limits, store, tasks
+from . import access, index, items, limits, store, tasks
 from . import requests as ask
 from .positions import numbered, spread
 from .store import Node, Row
 
 
-def serve(tx: Tx, tenant: str, request: ask.Request | ask.Local, step_id: str = "") -> ask.Reply:
-    """The reply. Raises ProblemError (execution_started False) for what is refused."""
+def serve(tx: Tx, tenant: str, request: ask.Request | ask.Local, step_id: str = "", user: str = "") -> ask.Reply:
+    """The reply to a user of the tenant ("" = whoever owns it). Raises ProblemError (execution_started False) for what is refused."""
+    access.admit(tx, tenant, user, request)
+    if isinstance(request, ask.Nodes | ask.Search):
+        return (_page if isinstance(request, ask.Nodes) else _search)(tx, tenant, cast("Any", request), user)
     read = _READS.get(type(request))
     if read is not None:
         return read(tx, tenant, request)
@@ -51,22 +54,15 @@ class Here:
 
     chunk_chars = 0
 
-    def __init__(self, db: Database, tenant: str) -> None:
-        self._db, self._tenant = db, tenant
+    def __init__(self, db: Database, tenant: str, user: str = "") -> None:
+        self._db, self._tenant, self._user = db, tenant, user
 
     def ask(self, request: ask.Request, step_id: str = "") -> ask.Reply:
         """Raises ProblemError, DbError."""
-        return self._db.write_sync(serve, self._tenant, request, step_id)
+        return self._db.write_sync(serve, self._tenant, request, step_id, self._user)
 
 
 # --- writes ----------------------------------------------------------------------------------------------------------
-
-
-def _current(tx: Tx, tenant: str, node_id: str, expected: int | None, *states: str) -> Node:
-    node = store.get_node(tx, tenant, node_id, *states)
-    if expected is not None and expected != node.revision:
-        require_current("expectedRevision", expected, node.revision, store.changed_since(tx, tenant, node_id, expected))
-    return node
 
 
 def _document(node: Node) -> Node:
@@ -106,7 +102,7 @@ def _create(tx: Tx, tenant: str, r: ask.Create, step_id: str) -> ask.Reply:
 
 
 def _copy(tx: Tx, tenant: str, r: ask.Copy, step_id: str) -> ask.Reply:
-    source = _document(_current(tx, tenant, r.source, r.expected))
+    source = _document(store.current(tx, tenant, r.source, r.expected))
     _folder(tx, tenant, r.container)
     if store.find_node(tx, tenant, r.node) is not None:
         raise problem("conflict", f"{r.node} exists", stage="write")
@@ -136,7 +132,7 @@ def _consistent(r: ask.Edit) -> None:
 def _edit(tx: Tx, tenant: str, r: ask.Edit, step_id: str) -> ask.Reply:
     _consistent(r)
     _checked((*r.blocks, *r.change.values()))
-    node = _document(_current(tx, tenant, r.node, r.expected))
+    node = _document(store.current(tx, tenant, r.node, r.expected))
     meant = {*r.was, *(r.remove or ()), *r.change, *([r.anchor] if r.anchor else [])}
     now = {block_id: _block(tx, tenant, node, block_id) for block_id in sorted(meant)}
     changed = sorted(block_id for block_id, was in r.was.items() if now[block_id].hash != was)
@@ -182,7 +178,7 @@ def _places(tx: Tx, tenant: str, node: Node, r: ask.Edit, anchor: Row | None) ->
 
 
 def _revert(tx: Tx, tenant: str, r: ask.Revert, step_id: str) -> ask.Reply:
-    node = _document(_current(tx, tenant, r.node, r.expected))
+    node = _document(store.current(tx, tenant, r.node, r.expected))
     store.revision_of(tx, tenant, node.id, r.revision)
     wanted = {row.id: row for row in store.rows_at(tx, tenant, node.id, r.revision)}
     present = {row.id: row for row in store.rows_at(tx, tenant, node.id, node.revision)}
@@ -197,7 +193,7 @@ def _revert(tx: Tx, tenant: str, r: ask.Revert, step_id: str) -> ask.Reply:
 
 
 def _put(tx: Tx, tenant: str, r: ask.Put, step_id: str) -> ask.Reply:
-    node = _current(tx, tenant, r.node, r.expected, "trashed" if r.state == "live" else "live")
+    node = store.current(tx, tenant, r.node, r.expected, "trashed" if r.state == "live" else "live")
     container = node.container if r.container is None else r.container
     if container != node.container or r.state == "live":
         _folder(tx, tenant, container)
@@ -231,7 +227,7 @@ def _empty(tx: Tx, tenant: str, node: Node) -> None:
 
 
 def _purge(tx: Tx, tenant: str, r: ask.Purge, step_id: str) -> ask.Reply:
-    node = _current(tx, tenant, r.node, r.expected, "trashed")
+    node = store.current(tx, tenant, r.node, r.expected, "trashed")
     gone = replace(node, revision=node.revision + 1, hash=store.EMPTY, blocks=0, state="purged")
     seq = store.next_seq(tx, tenant)
     store.set_node(tx, tenant, gone)
@@ -241,7 +237,7 @@ def _purge(tx: Tx, tenant: str, r: ask.Purge, step_id: str) -> ask.Reply:
 
 
 def _save(tx: Tx, tenant: str, r: ask.Save, step_id: str) -> ask.Reply:
-    node = _document(_current(tx, tenant, r.node, r.expected))
+    node = _document(store.current(tx, tenant, r.node, r.expected))
     version = store.add_version(tx, tenant, node.id, node.revision, r.label)
     return {"nodeId": node.id, "revision": node.revision, "before": node.revision, "version": version}
 
@@ -264,34 +260,29 @@ def _content(tx: Tx, tenant: str, r: ask.Content) -> ask.Reply:
     return {"nodeId": node.id, "revision": revision, "hash": content, "blocks": [[row.id, row.body, row.hash] for row in rows]}
 
 
-def _mark(text: str) -> int:
-    """The number behind a cursor or snapshot this service gave. Raises validation for what it never gives."""
-    if text.isascii() and text.isdecimal() and len(text) <= limits.MARK_DIGITS:
-        return int(text)
-    raise problem("validation", "no cursor and no snapshot of this service", stage="arguments")
-
-
-def _page(tx: Tx, tenant: str, r: ask.Nodes) -> ask.Reply:
-    snapshot = _mark(r.snapshot) if r.snapshot else store.current_seq(tx, tenant)
+def _page(tx: Tx, tenant: str, r: ask.Nodes, user: str = "") -> ask.Reply:
+    snapshot = store.number(r.snapshot) if r.snapshot else store.current_seq(tx, tenant)
     where, values = "tenant = ? and since_seq <= ? and until_seq > ? and state = 'live'", [tenant, snapshot, snapshot]
     for column, value in (("container", r.container), ("title", r.title)):
         if value is not None:
             where, values = f"{where} and {column} = ?", [*values, value]
-    after = _mark(r.cursor) if r.cursor else 0
+    after = store.number(r.cursor) if r.cursor else 0
+    before, theirs, who = access.seen(tenant, user)
+    where = f"from doc_place where {where}{theirs}"
     rows = tx.rows(
-        f"select created, id, type, title, container from doc_place where {where} and created > ? order by created limit ?",  # noqa: S608  # columns of our own
-        *values, after, r.limit + 1,
+        f"{before}select created, id, type, title, container {where} and created > ? order by created limit ?",
+        *who, *values, after, r.limit + 1,
     )  # fmt: skip
     more = len(rows) > r.limit
     items = [{**store.target_of(tenant, node_id, kind, box), "title": title} for _, node_id, kind, title, box in rows[: r.limit]]
-    total = None if more else (tx.row(f"select count(*) from doc_place where {where}", *values) or (None,))[0]  # noqa: S608  # as above
+    total = None if more else (tx.row(f"{before}select count(*) {where}", *who, *values) or (None,))[0]
     return {"items": items, "next": str(rows[r.limit - 1][0]) if more else None, "hasMore": more, "total": total, "snapshot": str(snapshot)}
 
 
-def _search(tx: Tx, tenant: str, r: ask.Search) -> ask.Reply:
-    snapshot = _mark(r.snapshot) if r.snapshot else store.current_seq(tx, tenant)
-    found = index.Found(tx, tenant, r.query, snapshot, r.container or "")
-    rows = found.after(_mark(r.cursor) if r.cursor else 0, r.limit + 1)
+def _search(tx: Tx, tenant: str, r: ask.Search, user: str = "") -> ask.Reply:
+    snapshot = store.number(r.snapshot) if r.snapshot else store.current_seq(tx, tenant)
+    found = index.Found(tx, tenant, r.query, snapshot, r.container or "", access.seen(tenant, user, "p."))
+    rows = found.after(store.number(r.cursor) if r.cursor else 0, r.limit + 1)
     more = len(rows) > r.limit
     items = [
         {**store.target_of(tenant, node_id, kind, box), "title": title, **({"blockId": block} if block else {})}
@@ -305,8 +296,8 @@ def _versions(tx: Tx, tenant: str, r: ask.Versions) -> ask.Reply:
     """Versions are never taken back, so the highest number there is makes a snapshot."""
     store.get_node(tx, tenant, r.node, "live", "trashed")
     last = tx.row("select coalesce(max(version), 0) from doc_version where tenant = ? and node = ?", tenant, r.node)
-    snapshot = _mark(r.snapshot) if r.snapshot else (last or (0,))[0]
-    after = _mark(r.cursor) if r.cursor else 0
+    snapshot = store.number(r.snapshot) if r.snapshot else (last or (0,))[0]
+    after = store.number(r.cursor) if r.cursor else 0
     rows = tx.rows(
         "select version, rev, label from doc_version where tenant = ? and node = ? and version > ? and version <= ? order by version limit ?",
         tenant, r.node, after, snapshot, r.limit + 1,
@@ -338,6 +329,8 @@ def _facts(tx: Tx, tenant: str, r: ask.Facts) -> ask.Reply:
             facts[side] = beside.id if beside else ""
     if r.version and (saved := store.version_of(tx, tenant, r.node, r.version)):
         facts |= {"versionRevision": saved[0], "label": saved[1]}
+    if r.seq:
+        facts["item"] = items.fact(tx, tenant, r.node, r.kind, r.item, r.seq)
     return facts
 
 
@@ -350,9 +343,9 @@ def _find(tx: Tx, tenant: str, r: ask.Find) -> ask.Reply:
 
 _WRITES: Final[dict[type, Callable[[Tx, str, Any, str], ask.Reply]]] = {
     ask.Create: _create, ask.Edit: _edit, ask.Revert: _revert, ask.Copy: _copy, ask.Put: _put, ask.Purge: _purge, ask.Save: _save,
+    ask.Attach: items.attach,
     ask.Submit: tasks.submit, ask.Cancel: tasks.cancel,
 }  # fmt: skip
 _READS: Final[dict[type, Callable[[Tx, str, Any], ask.Reply]]] = {
-    ask.Describe: _describe, ask.Content: _content, ask.Nodes: _page, ask.Search: _search, ask.Versions: _versions, ask.Facts: _facts,
-    ask.Find: _find,
+    ask.Describe: _describe, ask.Content: _content, ask.Versions: _versions, ask.Attached: items.attached, ask.Facts: _facts, ask.Find: _find,
 }  # fmt: skip

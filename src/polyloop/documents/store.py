@@ -17,12 +17,12 @@ import msgspec
 from msgspec import Struct
 
 from ..contract.problem import problem
-from ..contract.snapshot import digest
+from ..contract.snapshot import digest, require_current
 from ..db import Schema, Tx, tasks
 from ..formats.blocks import Block
 from ..journal.operations import SCHEMA as JOURNAL
 from . import index
-from .limits import IDS_SHOWN
+from .limits import IDS_SHOWN, MARK_DIGITS
 from .requests import ROOT
 
 #: Until when a row stands that still stands.
@@ -78,7 +78,15 @@ drop table doc_secret;
 """
 #: The file of an import, until its task has ended. A bytes column is `bytea` to PostgreSQL, and SQLite takes any name.
 _UPLOADS: Final = "create table doc_upload (tenant text not null, task text not null, data bytea not null, primary key (tenant, task));"
-SCHEMAS: Final = (JOURNAL, Schema("documents", (_TABLES, _MOVED, tasks.TABLES + _UPLOADS, index.STEP)))
+#: What hangs on nodes (`items`).
+_ITEMS: Final = """
+create table doc_item (
+  tenant text not null, node text not null, kind text not null, id text not null, no bigint not null, since_seq bigint not null,
+  until_seq bigint not null, mark text not null, body text not null, primary key (tenant, node, kind, id, since_seq));
+create index doc_item_order on doc_item (tenant, node, kind, no, until_seq);
+create index doc_item_of on doc_item (tenant, kind, id, until_seq);
+"""
+SCHEMAS: Final = (JOURNAL, Schema("documents", (_TABLES, _MOVED, tasks.TABLES + _UPLOADS, index.STEP, _ITEMS)))
 
 
 class Node(Struct, frozen=True, kw_only=True):
@@ -161,11 +169,28 @@ def get_node(tx: Tx, tenant: str, node_id: str, *states: str) -> Node:
     """Raises not_found unless it is there, in one of these states ("live" if none is named)."""
     found = find_node(tx, tenant, node_id)
     if found is None or found.state not in (states or ("live",)):
-        state = {} if found is None or found.state == "purged" else {"state": found.state}
-        raise problem(
-            "not_found", f"there is no {' or '.join(states or ('live',))} node {node_id}", stage="resolve", details={"nodeId": node_id, **state}
-        )
+        raise missing(node_id, {} if found is None or found.state == "purged" else {"state": found.state})
     return found
+
+
+def missing(node_id: str, more: dict[str, Any] | None = None) -> Exception:
+    """What is said of a node that is not there, and of one that is not there for somebody."""
+    return problem("not_found", f"there is no node {node_id}", stage="resolve", details={"nodeId": node_id, **(more or {})})
+
+
+def current(tx: Tx, tenant: str, node_id: str, expected: int | None, *states: str) -> Node:
+    """A node at the revision a write is based on. Raises not_found, revision_conflict."""
+    node = get_node(tx, tenant, node_id, *states)
+    if expected is not None and expected != node.revision:
+        require_current("expectedRevision", expected, node.revision, changed_since(tx, tenant, node_id, expected))
+    return node
+
+
+def number(text: str) -> int:
+    """The number behind a cursor or snapshot this service gave. Raises validation for what it never gives."""
+    if text.isascii() and text.isdecimal() and len(text) <= MARK_DIGITS:
+        return int(text)
+    raise problem("validation", "no cursor and no snapshot of this service", stage="arguments")
 
 
 def add_node(tx: Tx, tenant: str, node: Node, seq: int) -> None:
@@ -317,6 +342,7 @@ def catch_up(tx: Tx, nodes: int = 200) -> None:
 def erase(tx: Tx, tenant: str, node_id: str) -> None:
     """Contents, titles and labels go; that there was a node, and when, stays."""
     index.erase(tx, tenant, node_id)
+    tx.run("delete from doc_item where tenant = ? and node = ?", tenant, node_id)
     tx.run("delete from doc_block where tenant = ? and node = ?", tenant, node_id)
     tx.run("delete from doc_version where tenant = ? and node = ?", tenant, node_id)
     tx.run("update doc_place set title = '' where tenant = ? and id = ?", tenant, node_id)

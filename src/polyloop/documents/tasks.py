@@ -68,6 +68,11 @@ def body_of(task: Task) -> Body:
     return msgspec.json.decode(task.body, type=Body)
 
 
+def work_of(body: str) -> Import | Export:
+    """What a submitted task is to do."""
+    return msgspec.json.decode(body, type=Body).work
+
+
 def text_of(body: Body) -> str:
     return msgspec.json.encode(body).decode()
 

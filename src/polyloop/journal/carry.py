@@ -31,7 +31,8 @@ Told = tuple[leaf.Command, Any]
 class Caller(Struct, frozen=True, kw_only=True):
     """Who calls and how. `session` "" = one that does not last; `key` = a run's intent key; `approved_by` = says yes with the call;
     `owner` = whose things it may reach, where a subject has owners; `within` = what the surface bound the call to (a canvas); `person` =
-    the arguments are a person's own words; `wait_s` = how long to work and wait for a task, None = to its end, 0 = leave it to workers.
+    the arguments are a person's own words; `wait_s` = how long to work and wait for a task, None = to its end, 0 = leave it
+    to workers; `user` = who of the tenant, "" = whoever owns it.
     """
 
     mode: Mode = "auto"
@@ -44,6 +45,7 @@ class Caller(Struct, frozen=True, kw_only=True):
     within: str = ""
     person: bool = False
     wait_s: float | None = None
+    user: str = ""
 
 
 class Answers(Protocol):

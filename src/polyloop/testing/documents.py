@@ -43,12 +43,12 @@ class FaultTransport:
     `seen` counts the writes the service got; `late` holds requests still under way: `deliver()` lets them arrive.
     """
 
-    def __init__(self, db: Database, tenant: str, faults: Iterable[str] = (), *, chunk_chars: int = 0) -> None:
+    def __init__(self, db: Database, tenant: str, faults: Iterable[str] = (), *, chunk_chars: int = 0, user: str = "") -> None:
         self.chunk_chars = chunk_chars
         self.faults, self.seen, self.sent = list(faults), 0, 0
         self.late: list[tuple[ask.Request, str]] = []
         self.on_read: Callable[[ask.Request, ask.Reply], Any] = lambda _, reply: reply
-        self._db, self._tenant = db, tenant
+        self._db, self._tenant, self._user = db, tenant, user
 
     def ask(self, request: ask.Request, step_id: str = "") -> ask.Reply:
         if not isinstance(request, ask.Write):
@@ -83,4 +83,4 @@ class FaultTransport:
         return self._serve(request, step_id)
 
     def _serve(self, request: ask.Request, step_id: str) -> ask.Reply:
-        return self._db.write_sync(serve, self._tenant, request, step_id)
+        return self._db.write_sync(serve, self._tenant, request, step_id, self._user)

@@ -1,0 +1,126 @@
+"""Who may do what: roles of the users of a tenant on documents and folders, asked before every request is served.
+
+A role on a folder holds for all that stands in it, however deep; the highest that holds counts. A user "" is whoever owns the
+tenant: everything is theirs. What a user has no role on is not there for them, in the same words as what never was; with a role too
+low a request is permission_denied. `NEEDS` is the whole table. Seed: S0.5, S0.38.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Literal, get_args
+
+from ..contract.problem import problem
+from ..db import Tx
+from . import items, limits, store, tasks
+from . import requests as ask
+from .index import Seen
+from .store import OPEN
+
+Role = Literal["READER", "DOWNLOADER", "EDITOR", "MANAGER"]
+#: From the least to the most; each may do what those before it may.
+ROLES: Final[tuple[Role, ...]] = get_args(Role)
+Need = tuple[str, Role]
+
+
+def _put(r: ask.Put) -> Sequence[Need]:
+    """A title is an editor's; where a node stands, and whether, is a manager's."""
+    role: Role = "MANAGER" if r.container is not None or r.state is not None else "EDITOR"
+    return [(r.node, role), *([(r.container, "EDITOR")] if r.container is not None else [])]
+
+
+def _attach(r: ask.Attach) -> Sequence[Need]:
+    return [(r.node, "MANAGER" if r.kind == "access" else "READER")]
+
+
+def _submit(r: ask.Submit) -> Sequence[Need]:
+    work = tasks.work_of(r.body)
+    return [(work.container, "EDITOR")] if isinstance(work, tasks.Import) else [(work.node, "DOWNLOADER")]
+
+
+def _reads(r: Any) -> Sequence[Need]:
+    return [(r.node, "READER")]
+
+
+def _none(_: Any) -> Sequence[Need]:
+    return []
+
+
+def _edits(r: Any) -> Sequence[Need]:
+    return [(r.node, "EDITOR")]
+
+
+#: What each request needs: (node, role) pairs. Lists name none: they hold what a user has a role on, and nothing else.
+NEEDS: Final[dict[type, Callable[[Any], Sequence[Need]]]] = {
+    ask.Create: lambda r: [(r.container, "EDITOR")], ask.Copy: lambda r: [(r.source, "READER"), (r.container, "EDITOR")],
+    ask.Edit: _edits, ask.Revert: _edits, ask.Save: _edits, ask.Put: _put, ask.Purge: lambda r: [(r.node, "MANAGER")],
+    ask.Attach: _attach, ask.Describe: _reads, ask.Content: _reads, ask.Versions: _reads, ask.Facts: _reads,
+    ask.Attached: lambda r: [(r.node, "MANAGER" if r.kind == "access" else "READER")],
+    ask.Nodes: _none, ask.Search: _none, ask.Find: _none, ask.Submit: _submit, ask.Cancel: _none,
+}  # fmt: skip
+
+
+def role_of(tx: Tx, tenant: str, user: str, node: str) -> int:
+    """How high the role of a user on a node is: 0 = none, else its place in ROLES, from 1."""
+    best = 0
+    for _ in range(limits.DEPTH + 1):
+        found = items.standing(tx, tenant, node, "access", user)
+        best = max(best, ROLES.index(json.loads(found[1])["role"]) + 1 if found else 0)
+        above = store.find_node(tx, tenant, node) if node != ask.ROOT else None
+        if above is None:
+            break
+        node = above.container
+    return best
+
+
+def admit(tx: Tx, tenant: str, user: str, request: object) -> None:
+    """Raises not_found or permission_denied unless this user may ask this. "" may ask anything."""
+    if not user:
+        return
+    for node, needed in NEEDS[type(request)](request):
+        has = role_of(tx, tenant, user, node)
+        if has == 0 and node != ask.ROOT:
+            raise store.missing(node)
+        if has < ROLES.index(needed) + 1:
+            raise _denied(node, has, needed)
+    if isinstance(request, ask.Attach) and request.kind == "comment":
+        _own_comment(tx, tenant, user, request)
+
+
+def _own_comment(tx: Tx, tenant: str, user: str, r: ask.Attach) -> None:
+    """Others' comments are answered by anybody who reads, and settled or taken away by who may edit; nobody speaks for another."""
+    now = items.standing(tx, tenant, r.node, r.kind, r.item)
+    before: dict[str, Any] = json.loads(now[1]) if now else {"replies": []}
+    after: dict[str, Any] = json.loads(r.body) if r.body else {"replies": []}
+    said: list[Any] = before["replies"]
+    added: list[Any] = after["replies"][len(said) :] if after["replies"][: len(said)] == said else []
+    same = all(before.get(name) == after.get(name) for name in ("author", "content", "state", "anchor"))
+    if not now:
+        allowed = after.get("author") == user and not after["replies"]
+    elif added:
+        allowed = same and all(reply["author"] == user for reply in added)
+    else:
+        allowed = before["author"] == user or role_of(tx, tenant, user, r.node) > ROLES.index("EDITOR")
+    if not allowed:
+        raise _denied(r.node, 0, "EDITOR")
+
+
+def _denied(node: str, has: int, needed: Role) -> Exception:
+    details = {"nodeId": node, "role": ROLES[has - 1] if has else None, "needs": needed}
+    return problem("permission_denied", f"this needs the role {needed}", stage="permission", details=details)
+
+
+#: A user's nodes: those with a role of their own, and folders below them. What stands in one of these is theirs too.
+SEEN: Final = (
+    "with recursive box (id) as (select node from doc_item where tenant = ? and kind = 'access' and id = ? and until_seq = ?"
+    " union select b.id from doc_place b join box on b.container = box.id where b.tenant = ? and b.until_seq = ? and b.type = 'folder') "
+)
+
+
+def seen(tenant: str, user: str, place: str = "") -> Seen:
+    """For a query over places: what stands before it, a condition on its rows (of the alias `place`), and the values of the first."""
+    if not user:
+        return "", "", ()
+    theirs = f" and ({place}id in (select id from box) or {place}container in (select id from box))"  # noqa: S608  # our own words
+    return SEEN, theirs, (tenant, user, OPEN, tenant, OPEN)

@@ -1,0 +1,73 @@
+"""What hangs on a node beside its content: comments, roles. Each stands from one change of the tenant until another, as places do.
+
+An item is a text (JSON, plain data) under an id of its kind; it is put, changed or taken away, and never bumps the revision of
+the node. `mark` is what lists are narrowed by: whether a comment is open, which role it is. Seed: S0.23, S0.26.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+from ..contract.problem import problem
+from ..db import Tx
+from . import requests as ask
+from . import store
+from .store import OPEN
+
+
+def hash_of(mark: str, body: str) -> str:
+    """What an item says, as one token; "" = it is not there."""
+    return hashlib.sha256(f"{mark}\0{body}".encode()).hexdigest() if body else ""
+
+
+def standing(tx: Tx, tenant: str, node: str, kind: str, item: str) -> tuple[str, str] | None:
+    """Mark and body of an item as it stands now."""
+    row = tx.row(
+        "select mark, body from doc_item where tenant = ? and node = ? and kind = ? and id = ? and until_seq = ?", tenant, node, kind, item, OPEN
+    )
+    return (row[0], row[1]) if row else None
+
+
+def attach(tx: Tx, tenant: str, r: ask.Attach, step_id: str) -> ask.Reply:
+    """Raises not_found (the node), revision_conflict (the item is not as it was)."""
+    node = store.current(tx, tenant, r.node, r.expected)
+    now = standing(tx, tenant, r.node, r.kind, r.item)
+    if r.was is not None and r.was != (hash_of(*now) if now else ""):
+        details = {"field": "was", "current": node.revision, "changed": {"added": [], "updated": [r.item], "removed": []}}
+        raise problem("revision_conflict", f"the {r.kind} has changed since it was read; nothing was written", stage="precondition", details=details)
+    seq = store.next_seq(tx, tenant)
+    first = tx.row("select no from doc_item where tenant = ? and node = ? and kind = ? and id = ?", tenant, r.node, r.kind, r.item)
+    tx.run(
+        "update doc_item set until_seq = ? where tenant = ? and node = ? and kind = ? and id = ? and until_seq = ?",
+        seq, tenant, r.node, r.kind, r.item, OPEN,
+    )  # fmt: skip
+    if r.body:
+        tx.run(
+            "insert into doc_item (tenant, node, kind, id, no, since_seq, until_seq, mark, body) values (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            tenant, r.node, r.kind, r.item, first[0] if first else seq, seq, OPEN, r.mark, r.body,
+        )  # fmt: skip
+    return {"nodeId": node.id, "revision": node.revision, "before": node.revision, "kind": r.kind, "item": r.item, "seq": seq}
+
+
+def attached(tx: Tx, tenant: str, r: ask.Attached) -> ask.Reply:
+    """A page of items, oldest first."""
+    store.get_node(tx, tenant, r.node, "live", "trashed")
+    snapshot = store.number(r.snapshot) if r.snapshot else store.current_seq(tx, tenant)
+    where = "tenant = ? and node = ? and kind = ? and since_seq <= ? and until_seq > ? and (mark = ? or ? = '') and (id = ? or ? = '')"
+    values: tuple[Any, ...] = (tenant, r.node, r.kind, snapshot, snapshot, r.mark, r.mark, r.item, r.item)
+    after = store.number(r.cursor) if r.cursor else 0
+    rows = tx.rows(f"select no, id, mark, body from doc_item where {where} and no > ? order by no limit ?", *values, after, r.limit + 1)  # noqa: S608  # our own words
+    more = len(rows) > r.limit
+    items = [{"id": item, "mark": mark, "body": body, "hash": hash_of(mark, body)} for _, item, mark, body in rows[: r.limit]]
+    total = None if more else (tx.row(f"select count(*) from doc_item where {where}", *values) or (None,))[0]  # noqa: S608  # as above
+    return {"items": items, "next": str(rows[r.limit - 1][0]) if more else None, "hasMore": more, "total": total, "snapshot": str(snapshot)}
+
+
+def fact(tx: Tx, tenant: str, node: str, kind: str, item: str, seq: int) -> str | None:
+    """What one change made of an item: its hash, "" = it was taken away, None = that change was about something else."""
+    keys = (tenant, node, kind, item, seq)
+    where = "tenant = ? and node = ? and kind = ? and id = ?"
+    if row := tx.row(f"select mark, body from doc_item where {where} and since_seq = ?", *keys):  # noqa: S608  # our own words
+        return hash_of(row[0], row[1])
+    return "" if tx.row(f"select 1 from doc_item where {where} and until_seq = ?", *keys) else None  # noqa: S608  # as above

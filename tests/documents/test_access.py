@@ -1,0 +1,159 @@
+"""Roles: the whole matrix of operations and roles, what is inherited, and that what is not yours is not there."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from polyloop.cli.main import app
+from polyloop.db import Database
+from polyloop.documents.access import NEEDS, ROLES
+from polyloop.documents.leaves import ASIDE, OPERATIONS
+from polyloop.documents.requests import Local, Request
+from tests.documents.office import YES, Office
+
+#: Operation -> the least role that may do it, on a document in a folder (or on the folder, for what makes something in it).
+LEAST: dict[str, str] = {
+    "create": "EDITOR", "create_folder": "EDITOR", "fetch": "READER", "list": "READER", "search": "READER", "inspect": "READER",
+    "resolve": "READER", "update": "EDITOR", "checkpoint_update": "EDITOR", "version_save": "EDITOR", "version_list": "READER",
+    "version_revert": "EDITOR", "version_diff": "READER", "copy": "EDITOR", "move": "MANAGER", "rename": "EDITOR", "delete": "MANAGER",
+    "restore": "MANAGER", "purge": "MANAGER", "comment_create": "READER", "comment_list": "READER", "comment_reply": "READER",
+    "comment_resolve": "EDITOR", "comment_delete": "EDITOR", "access_list": "MANAGER", "access_grant": "MANAGER", "access_change": "MANAGER",
+    "access_revoke": "MANAGER", "import": "EDITOR", "export": "DOWNLOADER", "export_submit": "DOWNLOADER",
+}  # fmt: skip
+#: Known by the secret id of a task alone.
+BY_ID = {"task_cancel"}
+
+
+class Place:
+    """A folder with a document in it, a trashed one, a comment, and what each operation is called with."""
+
+    def __init__(self, office: Office, folder: Path) -> None:
+        self.office = office
+        self.box = office.do("create_folder", {"title": "F"})["data"]["nodeId"]
+        self.node = office.new("D", "one\n", containerId=self.box)
+        office.do("version_save", {"nodeId": self.node})
+        office.do("version_save", {"nodeId": self.node})
+        self.gone = office.new("G", "x\n", containerId=self.box)
+        office.do("delete", {"nodeId": self.gone})
+        self.comment = office.do("comment_create", {"nodeId": self.node, "content": "c"})["data"]["commentId"]
+        office.do("access_grant", {"nodeId": self.node, "user": "other", "role": "READER"})
+        (folder / "in.md").write_text("file\n")
+
+    def args(self, op: str) -> dict[str, Any]:
+        node, comment = {"nodeId": self.node}, {"nodeId": self.node, "commentId": self.comment}
+        return {
+            "create": {"title": "N", "containerId": self.box}, "create_folder": {"title": "N", "containerId": self.box},
+            "list": {"containerId": self.box}, "search": {"query": "one"}, "update": {**node, "command": "append", "content": "x"},
+            "checkpoint_update": {**node, "mode": "append", "content": "x"}, "version_revert": {**node, "revision": 1, "force": True},
+            "version_diff": {**node, "from": 1, "to": 2}, "copy": {**node, "title": "C"}, "move": {**node, "containerId": self.box},
+            "rename": {**node, "title": "R"}, "restore": {"nodeId": self.gone}, "purge": {"nodeId": self.gone},
+            "comment_create": {**node, "content": "c"}, "comment_reply": {**comment, "content": "r"}, "comment_resolve": comment,
+            "comment_delete": comment, "access_grant": {**node, "user": "new", "role": "READER"},
+            "access_change": {**node, "user": "other", "role": "EDITOR"}, "access_revoke": {**node, "user": "other"},
+            "import": {"file": "in.md", "containerId": self.box},
+            "export": {**node, "format": "markdown", "output": "out.md"}, "export_submit": {**node, "format": "markdown", "output": "out.md"},
+        }.get(op, node)  # fmt: skip
+
+
+def test_the_matrix_is_complete() -> None:
+    assert LEAST.keys() | BY_ID == OPERATIONS.keys()
+    assert {"reconcile", "compensate", "operation_get"} <= ASIDE.keys()
+    assert set(NEEDS) == set((Request | Local).__args__), "every request says what it needs"
+
+
+@pytest.mark.parametrize("op", sorted(LEAST))
+def test_S0_38_every_operation_by_every_role(db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, op: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    for role in ("", *ROLES):
+        office = Office(db, folder=tmp_path)
+        place = Place(office, tmp_path)
+        if role:
+            office.do("access_grant", {"nodeId": place.box, "user": "u", "role": role})
+        (tmp_path / "out.md").unlink(missing_ok=True)
+        before = office.everything()
+        told, code = office.call(op, place.args(op), user="u", **YES)
+        allowed = bool(role) and ROLES.index(role) >= ROLES.index(LEAST[op])  # type: ignore[arg-type]  # a role of this loop
+        if op == "search":
+            assert (code, told["count"]) == (0, 1 if allowed else 0)
+        elif allowed:
+            assert code in (0, 10), (role, told)
+        else:
+            assert told["error"]["kind"] == ("permission_denied" if role else "not_found"), (role, told)
+            assert told["error"]["executionStarted"] is False
+            assert office.everything() == before
+            assert not (tmp_path / "out.md").exists()
+
+
+def test_roles_reach_down_and_the_highest_counts(office: Office) -> None:
+    outer = office.do("create_folder", {"title": "O"})["data"]["nodeId"]
+    inner = office.do("create_folder", {"title": "I", "containerId": outer})["data"]["nodeId"]
+    node, other = office.new("N", "text\n", containerId=inner), office.new("M", "text\n")
+    office.do("access_grant", {"nodeId": outer, "user": "u", "role": "READER"})
+    as_u = {"user": "u"}
+    assert [i["nodeId"] for i in office.do("list", {}, **as_u)["items"]] == [outer, inner, node]
+    assert [i["nodeId"] for i in office.do("search", {"query": "text"}, **as_u)["items"]] == [node]
+    office.refused("permission_denied", "update", {"nodeId": node, "command": "append", "content": "x"}, **as_u)
+    office.do("access_grant", {"nodeId": node, "user": "u", "role": "EDITOR"})
+    office.do("update", {"nodeId": node, "command": "append", "content": "x"}, **as_u)
+    office.do("move", {"nodeId": node, "containerId": "root"})
+    office.do("update", {"nodeId": node, "command": "append", "content": "y"}, **as_u)
+    office.do("access_revoke", {"nodeId": node, "user": "u"})
+    office.refused("not_found", "fetch", {"nodeId": node}, **as_u)
+    for target in ({"nodeId": other}, {"title": "M"}, {"url": f"doc://{office.tenant}/{other}"}):
+        office.refused("not_found", "fetch", target, **as_u)
+    office.refused("permission_denied", "create", {"title": "in the root"}, **as_u)
+
+
+def test_what_is_not_yours_answers_like_what_never_was(office: Office, db: Database) -> None:
+    """Byte for byte, to a user without a role and to another tenant."""
+    node = office.new("Secret", "text\n")
+    never = "n_" + "0" * (len(node) - 2)
+    calls = [
+        ("fetch", {}), ("inspect", {}), ("update", {"command": "append", "content": "x"}), ("delete", {}), ("comment_list", {}), ("access_list", {}),
+        ("version_list", {}), ("rename", {"title": "x"}), ("comment_create", {"content": "c"}), ("purge", {}), ("restore", {}),
+    ]  # fmt: skip
+    for who, caller in ((office, {"user": "u"}), (Office(db), {})):
+        for op, args in calls:
+            answers = [json.dumps(who.call(op, {"nodeId": n, **args}, **YES, **caller)).replace(n, "ID") for n in (node, never)]
+            assert answers[0] == answers[1], op
+    listed = office.do("list", {}, user="u")
+    assert (listed["count"], listed["complete"]) == (0, True)
+    made = office.do("create", {"title": "Mine"})["data"]["operationId"]
+    for op in ("operation_get", "reconcile", "compensate"):
+        office.refused("not_found", op, {"operationId": made}, user="u")
+
+
+def test_grants_are_given_once_changed_and_taken_back(office: Office) -> None:
+    node = office.new()
+    told = office.do("access_grant", {"nodeId": node, "user": "u", "role": "READER"})
+    assert (told["data"]["user"], told["verification"]["matched"]) == ("u", True)
+    office.refused("conflict", "access_grant", {"nodeId": node, "user": "u", "role": "EDITOR"})
+    office.refused("not_found", "access_change", {"nodeId": node, "user": "v", "role": "EDITOR"})
+    office.refused("validation", "access_grant", {"nodeId": node, "user": "v", "role": "KING"})
+    changed = office.do("access_change", {"nodeId": node, "user": "u", "role": "MANAGER"})
+    assert office.do("access_list", {"nodeId": node})["items"] == [{"user": "u", "role": "MANAGER"}]
+    office.do("compensate", {"operationId": changed["data"]["operationId"]})
+    assert office.do("access_list", {"nodeId": node})["items"] == [{"user": "u", "role": "READER"}]
+    office.do("compensate", {"operationId": told["data"]["operationId"]})
+    assert office.do("access_list", {"nodeId": node})["items"] == []
+    asked = office.refused("confirmation_required", "access_grant", {"nodeId": node, "user": "u", "role": "READER"}, approved_by="")
+    assert asked["details"]["plan"]["resolved"]["role"] == "READER", "the person sees which role it is"
+
+
+def test_at_the_command_line(tmp_path: Path) -> None:
+    def call(op: str, args: dict[str, Any], *more: str) -> tuple[int, Any]:
+        words = ["docs", "call", op, "--args", "-", "--yes", "--store", str(tmp_path / "s.db"), "--json", *more]
+        done = CliRunner().invoke(app, words, input=json.dumps(args))
+        return done.exit_code, json.loads(done.stdout)
+
+    node = call("create", {"title": "A", "content": "x\n"})[1]["data"]["nodeId"]
+    assert call("fetch", {"nodeId": node}, "--as", "u")[0] == 2
+    assert call("access_grant", {"nodeId": node, "user": "u", "role": "READER"})[0] == 0
+    assert call("fetch", {"nodeId": node}, "--as", "u")[0] == 0
+    assert call("rename", {"nodeId": node, "title": "B"}, "--as", "u")[0] == 6
+    assert call("list", {}, "--as", "a\nb")[0] == 2
