@@ -40,7 +40,7 @@ BUDGETS = {
     "kernel": 3000, "contract": 1400, "words": 500,
     "db": 900, "files": 600, "journal": 400, "stores": 900,
     "documents": 3300, "canvas": 3300, "media": 2700, "dialogue": 600, "gateway": 1600, "workspace": 900, "engines": 500, "formats": 3200,
-    "toolbox": 1400, "views": 600, "phases": 700, "audit": 2000, "environments": 400,
+    "toolbox": 1400, "views": 700, "phases": 700, "audit": 2000, "environments": 400,
     "app": 1900, "testing": 3200, "cli": 1600, "server": 1200,
 }  # fmt: skip
 

@@ -7,6 +7,7 @@ import hashlib
 import io
 import json
 import zipfile
+from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -16,12 +17,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from polyloop.canvas.model import Node, Row
-from polyloop.canvas.store import SCHEMAS
+from polyloop.canvas.board import Board as Look
+from polyloop.canvas.board import By
+from polyloop.canvas.model import Draft, Node, Row
+from polyloop.canvas.store import SCHEMAS, find_canvas
 from polyloop.canvas.storyboard import TEXTS
 from polyloop.contract.problem import ProblemError
-from polyloop.db import Database
+from polyloop.db import Database, Tx
 from polyloop.formats.markdown_in import read_markdown
+from polyloop.media.store import SCHEMAS as MEDIA
+from polyloop.media.store import add_asset
+from polyloop.media.verify import Facts
+from polyloop.views.canvas import forms
 from polyloop.views.canvas.board import Board, body_text, facts, plain
 from polyloop.views.canvas.bundle import MANIFEST, bundle
 from polyloop.views.canvas.forms import FORMS, WHOLE, given_out, whole
@@ -87,12 +94,12 @@ def test_json_canvas_carries_what_nodes_say() -> None:
 
 TAGS = {
     "html", "head", "meta", "title", "style", "body", "h1", "h2", "h3", "small", "figure", "section", "p", "table", "thead", "tbody", "tr", "th",
-    "td", "ul", "li", "code", "svg", "defs", "marker", "path", "rect", "text",
+    "td", "ul", "li", "code", "svg", "defs", "marker", "path", "rect", "text", "image",
 }  # fmt: skip
 ATTRIBUTES = {
     "lang", "charset", "http-equiv", "content", "name", "xmlns", "viewbox", "width", "height", "font-family", "role", "aria-label", "id", "refx",
     "refy", "markerwidth", "markerheight", "orient", "d", "fill", "x", "y", "rx", "stroke", "stroke-width", "marker-end", "font-size",
-    "font-weight", "xml:space",
+    "font-weight", "xml:space", "href",
 }  # fmt: skip
 
 
@@ -120,8 +127,9 @@ def test_a_page_runs_nothing_loads_nothing_and_says_everything(board: str) -> No
     seen.feed(page(own, "zh").decode())
     assert seen.tags <= TAGS
     assert seen.attributes.keys() <= ATTRIBUTES
-    assert "default-src 'none'; style-src 'unsafe-inline'" in seen.attributes["content"]
+    assert "default-src 'none'; style-src 'unsafe-inline'; img-src data:" in seen.attributes["content"]
     assert seen.attributes.get("marker-end", set()) <= {"url(#head)"}
+    assert all(value.startswith("data:image/png;base64,") for value in seen.attributes.get("href", set()))
     text = "".join(seen.text)
     texts = [body_text(n) for n in own.nodes] + [str(v) for rows in own.rows.values() for r in rows for v in r.body.values() if isinstance(v, str)]
     assert [t for t in texts if plain(t) not in text] == []
@@ -133,7 +141,7 @@ def test_a_picture_is_well_formed_and_shows_every_node(board: str) -> None:
     own = BOARDS[board]()
     root = ET.fromstring(svg(own))  # our own output
     names = {one.tag.rpartition("}")[2] for one in root.iter()}
-    assert names <= {"svg", "defs", "marker", "path", "rect", "text"}
+    assert names <= {"svg", "defs", "marker", "path", "rect", "text", "image"}
     assert {a.rpartition("}")[2].lower() for one in root.iter() for a in one.attrib} <= ATTRIBUTES | {"space"}
     boxes = {
         (float(r.get("x", 0)), float(r.get("y", 0)), float(r.get("width", 0)), float(r.get("height", 0)))
@@ -288,6 +296,68 @@ def _given_out_whole(easel: Easel) -> None:
         with pytest.raises(ProblemError) as stop:
             easel.db.look(lambda tx, t=tenant, o=owner, c=canvas: whole(tx, t, o, c))
         assert stop.value.problem.kind == "not_found"
+
+
+@pytest.fixture
+def pictured(tmp_path: Path) -> Iterator[Easel]:
+    """A canvas with a node that has a file: half red, half blue."""
+    from PIL import Image
+
+    out = io.BytesIO()
+    image = Image.new("RGB", (40, 20), "red")
+    image.paste("blue", (20, 0, 40, 20))
+    image.save(out, "PNG")
+    db = Database.open(tmp_path / "store.db", (*SCHEMAS, *(s for s in MEDIA if s not in SCHEMAS)))
+    easel = Easel(db).ready()
+
+    def put(tx: Tx) -> None:
+        look = Look(tx, easel.tenant, find_canvas(tx, easel.tenant, easel.owner, easel.canvas))
+        data = out.getvalue()
+        facts = Facts(sha256=hashlib.sha256(data).hexdigest(), mime_type="image/png", bytes=len(data), width=40, height=20)
+        asset = add_asset(tx, easel.tenant, data, facts, synthetic=True)
+        draft = Draft(look)
+        draft.put(node("i", "image", 0, 0, 400, 240, title="Half", body={"asset": asset.body}))
+        look.write(draft.changes(), By())
+
+    db.write_sync(put)
+    yield easel
+    db.close()
+
+
+def taken(easel: Easel, form: str) -> bytes:
+    return given_out(easel.db.look(lambda tx: whole(tx, easel.tenant, "local", easel.canvas, form)), form, "en")
+
+
+@pytest.mark.needs("media")
+def test_files_of_nodes_are_shown_and_bundled(pictured: Easel) -> None:
+    from PIL import Image
+
+    for form in ("svg", "html"):
+        assert b'href="data:image/png;base64,' in taken(pictured, form)
+    image = Image.open(io.BytesIO(taken(pictured, "png"))).convert("RGB")
+    colours = {colour for _, colour in image.getcolors(1 << 24) or []}
+    assert {(255, 0, 0), (0, 0, 255)} <= colours
+    with zipfile.ZipFile(io.BytesIO(taken(pictured, "zip"))) as archive:
+        file = next(one for one in json.loads(archive.read(MANIFEST))["files"] if one["path"].startswith("assets/"))
+        assert (file["nodeId"], file["mimeType"], hashlib.sha256(archive.read(file["path"])).hexdigest()) == ("i", "image/png", file["sha256"])
+        assert file["sha256"] in file["path"]
+        assert json.loads(archive.read("board.canvas"))["nodes"][0]["file"] == file["path"]
+    assert b"base64" not in taken(pictured, "json")
+
+
+@pytest.mark.needs("media")
+def test_files_too_large_together_are_refused_before_they_are_read(pictured: Easel, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forms, "FILES_BYTES", 10)
+    with pytest.raises(ProblemError) as stop:
+        taken(pictured, "zip")
+    assert (stop.value.problem.kind, stop.value.problem.details["issue"]) == ("validation", "too_large")
+    assert taken(pictured, "json")
+
+
+def test_a_file_that_cannot_be_drawn_leaves_its_place_empty() -> None:
+    """Whatever stands behind a name, drawing goes on."""
+    pytest.importorskip("PIL")
+    assert png(hostile()).startswith(b"\x89PNG")
 
 
 @pytest.mark.parametrize(

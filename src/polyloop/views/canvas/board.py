@@ -18,15 +18,18 @@ ENDINGS: Final = {
 }  # fmt: skip
 
 
+#: What pictures and pages show themselves, up to so many bytes each.
+PICTURES: Final = frozenset({"image/png", "image/jpeg", "image/webp", "image/gif"})
+PICTURE_BYTES: Final = 1 << 22
 _TURNS: Final = re.compile("[\u202a-\u202e\u2066-\u2069]")
 
 
 class Asset(Struct, frozen=True):
-    """The bytes of a media node, as they were verified."""
+    """The file of a media node, as it was verified. `data` stays empty where a form needs no bytes of it."""
 
     sha256: str
     mime: str
-    data: bytes
+    data: bytes = b""
 
     @property
     def path(self) -> str:

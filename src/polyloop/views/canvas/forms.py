@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from polyloop.canvas import board as stored
 from polyloop.canvas import storyboard, table
@@ -11,9 +11,10 @@ from polyloop.canvas.model import Node
 from polyloop.canvas.store import find_canvas
 from polyloop.contract.problem import problem
 from polyloop.db import Tx
+from polyloop.media.store import asset_bytes, sha_of
 from polyloop.words.catalog import Lang
 
-from .board import Board
+from .board import PICTURE_BYTES, PICTURES, Asset, Board
 from .bundle import bundle, canvas_json
 from .jsoncanvas import json_canvas
 from .page import page
@@ -34,17 +35,37 @@ OF_NODE: Final[dict[str, dict[str, Callable[[Node, Board, Lang], bytes]]]] = {
     "csv": {storyboard.TYPE: lambda node, board, _: storyboard_csv(node, board.rows.get(node.id, ()))},
 }
 FORMS: Final = (*WHOLE, *OF_NODE)
+#: Forms that show pictures themselves.
+PICTURED: Final = frozenset({"html", "svg", "png"})
+#: Bytes of all files that are read for one export.
+FILES_BYTES: Final = 1 << 29
 
 
-def whole(tx: Tx, tenant: str, owner: str, canvas_id: str) -> Board:
-    """Everything on a canvas as it stands. Raises ProblemError(not_found) unless it is there and the owner's."""
+def whole(tx: Tx, tenant: str, owner: str, canvas_id: str, form: str = "") -> Board:
+    """Everything on a canvas as it stands, with the bytes of the files this form shows or holds.
+
+    Raises ProblemError: not_found unless it is there and the owner's, validation when its files are too large together.
+    """
     head = find_canvas(tx, tenant, owner, canvas_id)
     look = stored.Board(tx, tenant, head)
     nodes = look.nodes(0, head.nodes)
+    named = {n.id: n.body["asset"] for n in nodes if n.body.get("asset")}
+    wanted = {i: asset for i, asset in named.items() if form == "zip" or (form in PICTURED and shown_as_picture(asset))}
+    if (size := sum(asset["bytes"] for asset in wanted.values())) > FILES_BYTES:
+        details = {"field": "format", "issue": "too_large", "bytes": size, "limit": FILES_BYTES}
+        raise problem("validation", f"the files of this canvas have {size} bytes", operation="canvas.export", stage="read", details=details)
+    assets = {
+        i: Asset(sha_of(asset), asset["mimeType"], asset_bytes(tx, tenant, sha_of(asset)) if i in wanted else b"") for i, asset in named.items()
+    }
     return Board(
         canvas_id=head.id, title=head.title, snapshot_hash=head.content, nodes=nodes, edges=look.edges(0, head.edges),
-        rows={n.id: look.rows_of(n.id) for n in nodes if n.count},
+        rows={n.id: look.rows_of(n.id) for n in nodes if n.count}, assets=assets,
     )  # fmt: skip
+
+
+def shown_as_picture(asset: dict[str, Any]) -> bool:
+    """Is this file drawn into pictures and pages?"""
+    return asset["mimeType"] in PICTURES and asset["bytes"] <= PICTURE_BYTES
 
 
 def given_out(board: Board, form: str, lang: Lang, node_id: str = "") -> bytes:

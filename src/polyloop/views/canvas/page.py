@@ -17,7 +17,7 @@ from .board import Board, body_text, plain
 from .picture import svg
 from .sheets import plan
 
-_POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'"
+_POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 _CSS: Final = (
     ":root{color-scheme:light}body{font:15px/1.6 system-ui,'Noto Sans SC','Noto Sans CJK SC','PingFang SC',sans-serif;color:#20242b;background:#fff;"
     "max-width:76rem;margin:1.5rem auto;padding:0 1rem}h1{font-size:1.4rem;margin-bottom:.2rem}h2{font-size:1.1rem}h3{font-size:1rem;margin:.2rem 0}"

@@ -5,6 +5,7 @@ What the canvas says is data: in SVG every text and every attribute is escaped, 
 
 from __future__ import annotations
 
+import base64
 import io
 from html import escape
 from typing import TYPE_CHECKING, Final
@@ -13,9 +14,10 @@ from polyloop.contract.problem import problem
 from polyloop.formats.font import FONT
 
 from .board import Board, plain
-from .scene import ARC, PAPER, Arc, Line, Mark, Rect, scene
+from .scene import ARC, PAPER, Arc, Line, Mark, Picture, Rect, scene
 
 if TYPE_CHECKING:
+    from PIL.Image import Image
     from PIL.ImageDraw import ImageDraw
     from PIL.ImageFont import FreeTypeFont
 
@@ -49,6 +51,9 @@ def _svg_mark(mark: Mark) -> str:
         case Arc():
             path = f"M{mark.x1} {mark.y1}C{mark.x1 + mark.bend} {mark.y1} {mark.x2 - mark.bend} {mark.y2} {mark.x2} {mark.y2}"
             return f'<path d="{path}" fill="none" stroke="{ARC}" stroke-width="2" marker-end="url(#head)"/>'
+        case Picture():
+            data = f"data:{mark.asset.mime};base64,{base64.b64encode(mark.asset.data).decode()}"
+            return f'<image x="{mark.x}" y="{mark.y}" width="{mark.w}" height="{mark.h}" href="{data}"/>'
         case Line():
             bold = ' font-weight="700"' if mark.bold else ""
             place = f'x="{mark.x}" y="{mark.y:.1f}" font-size="{mark.size:g}" fill="{mark.fill}"'
@@ -81,6 +86,8 @@ def png(board: Board) -> bytes:
             case Rect():
                 box = _box(mark, view.x, view.y, scale)
                 draw.rounded_rectangle(box, radius=mark.radius * scale, fill=mark.fill, outline=mark.stroke or None, width=max(1, round(2 * scale)))
+            case Picture():
+                _draw_picture(image, mark, _box(mark, view.x, view.y, scale))
             case Arc():
                 _draw_arc(draw, mark, view.x, view.y, scale)
     out = io.BytesIO()
@@ -88,9 +95,23 @@ def png(board: Board) -> bytes:
     return out.getvalue()
 
 
-def _box(mark: Rect, x: float, y: float, scale: float) -> tuple[float, float, float, float]:
+def _box(mark: Rect | Picture, x: float, y: float, scale: float) -> tuple[float, float, float, float]:
     left, top = (mark.x - x) * scale, (mark.y - y) * scale
     return left, top, left + max(1, mark.w * scale), top + max(1, mark.h * scale)
+
+
+def _draw_picture(sheet: Image, mark: Picture, box: tuple[float, float, float, float]) -> None:
+    """A file was decoded whole when it was taken in; one that cannot be read any more leaves its place empty."""
+    from PIL import Image, ImageOps
+
+    try:
+        with Image.open(io.BytesIO(mark.asset.data), formats=["PNG", "JPEG", "WEBP", "GIF"]) as found:
+            shown = ImageOps.exif_transpose(found).convert("RGBA")
+    except (OSError, ValueError, SyntaxError, EOFError, Image.DecompressionBombError):
+        return
+    left, top, right, bottom = (round(side) for side in box)
+    shown = ImageOps.contain(shown, (max(1, right - left), max(1, bottom - top)))
+    sheet.paste(shown, (left + (right - left - shown.width) // 2, top + (bottom - top - shown.height) // 2), shown)
 
 
 def _draw_arc(draw: ImageDraw, mark: Arc, x: float, y: float, scale: float) -> None:

@@ -1,4 +1,5 @@
-"""What a canvas looks like, as marks of three kinds that any painter can draw: boxes, arcs between boxes, lines of text.
+"""What a canvas looks like, as marks of four kinds that any painter can draw: boxes, arcs between boxes, lines of text,
+pictures.
 
 Lines are broken here, by widths that hold for the shipped font, so that a picture is the same whoever paints it.
 """
@@ -15,7 +16,7 @@ from polyloop.canvas import storyboard, table
 from polyloop.canvas.model import Node, Row
 from polyloop.formats.blocks import is_wide
 
-from .board import Board, body_text, plain
+from .board import PICTURES, Asset, Board, body_text, plain
 
 MARGIN: Final = 60
 TITLE_SIZE: Final = 20
@@ -66,7 +67,17 @@ class Line(Struct, frozen=True, kw_only=True):
     bold: bool = False
 
 
-Mark = Rect | Arc | Line
+class Picture(Struct, frozen=True, kw_only=True):
+    """A file of the canvas, drawn whole inside a box."""
+
+    x: float
+    y: float
+    w: float
+    h: float
+    asset: Asset
+
+
+Mark = Rect | Arc | Line | Picture
 
 
 class Scene(Struct, frozen=True):
@@ -104,6 +115,10 @@ def _card(node: Node, board: Board) -> Iterator[Mark]:
     if node.height < HEAD:
         return
     yield from _text(node.title or node.type, node.x + PAD, node.y + 25, node.width - 2 * PAD, 1, size=TITLE_SIZE, bold=True, fill=CARD)
+    asset = board.assets.get(node.id)
+    if asset and asset.data and asset.mime in PICTURES:
+        yield Picture(x=node.x + 4, y=node.y + HEAD, w=node.width - 8, h=node.height - HEAD - 4, asset=asset)
+        return
     room = int((node.height - HEAD - PAD) / (TEXT_SIZE * LINE))
     told = _told(node, board)
     yield from _text(told, node.x + PAD, node.y + HEAD + PAD + TEXT_SIZE * 0.6, node.width - 2 * PAD, room, size=TEXT_SIZE)
