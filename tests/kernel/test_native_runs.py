@@ -67,6 +67,28 @@ def test_every_call_is_answered_in_the_history() -> None:
     desk.check()
 
 
+def test_a_reply_that_says_one_id_twice_is_refused_and_its_calls_are_told_apart() -> None:
+    """Else no request of the run would be taken any more."""
+    twice = Reply(tool_calls=tuple(ToolCall(name, "look", "{}") for name in ("c0", "c1", "c0", "c0", "c0_2")))
+    desk = native([twice, calls(("submit", {}))])
+    desk.start()
+    assert [s["outcome"] for s in desk.steps()] == ["multiple_actions"] * 5 + ["ok"]
+    asked, *answered = list(desk.model.seen[1].messages)[1:]
+    ids = [c.id for c in asked.tool_calls]
+    assert (ids[:3], [m.call_id for m in answered], len(set(ids))) == (["c0", "c1", "c0_2"], ids, 5)
+    desk.check()
+
+
+def test_long_arguments_of_a_refused_reply_are_cut_and_stay_json() -> None:
+    desk = native([calls(("nope", {"a": "x" * 1_000_000}), ("strict", "{" + "\ud800" * 5000)), calls(("submit", {}))])
+    desk.start()
+    shown = [c.arguments for c in desk.model.seen[1].messages[1].tool_calls]
+    assert all(list(json.loads(text)) == ["cut"] for text in shown)
+    assert len(shown[0]) < 2100
+    assert len(json.loads(shown[1])["cut"]) < 2100
+    desk.check()
+
+
 def test_a_broken_native_reply_is_shown_and_told() -> None:
     desk = native([calls(("strict", "no json"), ("nope", {"a": 1})), calls(("submit", {}))])
     desk.start()

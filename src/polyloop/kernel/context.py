@@ -41,10 +41,7 @@ class Messages(Sequence[Message]):
     def __getitem__(self, index: int | slice) -> Message | list[Message]:
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
-        size = len(self)
-        i = index + size if index < 0 else index
-        if not 0 <= i < size:
-            raise IndexError(index)
+        i = range(len(self))[index]
         if i < len(self._before):
             return self._before[i]
         i -= len(self._before)
@@ -55,8 +52,13 @@ class Messages(Sequence[Message]):
     def _message(self, item: HistoryItem) -> Message:
         said = item.role == "assistant"
         parts = tuple(self._part(p, item.cap, 0 if said or i == 0 else self._cap) for i, p in enumerate(item.parts))  # the first line is ours
-        calls = tuple(r.ToolCall(c.id, c.name, self._look(c.arguments)) for c in item.tool_calls)
+        calls = tuple(r.ToolCall(c.id, c.name, self._arguments(c, item.cap)) for c in item.tool_calls)
         return Message(item.role, parts, calls, item.call_id)
+
+    def _arguments(self, call: r.ToolCall, cap: int) -> str:
+        """Long ones of a refused reply are cut like its text, and stay JSON: sources read them."""
+        text = self._look(call.arguments)
+        return canonical({"cut": cut(text, cap)}).decode() if 0 < cap < len(text) else text
 
     def _part(self, part: r.Part, cap: int, observed: int) -> r.Part:
         if part.type != "text":

@@ -62,6 +62,17 @@ class History(Sequence[HistoryItem]):
     __hash__ = None  # type: ignore[assignment]  # a growing list has no hash
 
 
+def told_apart(calls: Sequence[r.ToolCall]) -> tuple[r.ToolCall, ...]:
+    """Calls with an id each. A reply that says one id twice is refused, but shown; a source takes no request whose calls it cannot pair."""
+    ids: dict[str, r.ToolCall] = {}
+    for number, call in enumerate(calls):
+        name = call.id
+        while name in ids:
+            name = f"{name}_{number}"
+        ids[name] = replace(call, id=name)
+    return tuple(ids.values())
+
+
 def told(step: r.Step, result: r.ActionResult | None) -> tuple[r.Part, ...]:
     """What the model is told about a settled decision: a first line with the outcome, then the observation."""
     observation = result.observation if result else ()

@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from . import records as r
-from .history import History, HistoryItem, told
+from .history import History, HistoryItem, told, told_apart
 from .objects import Budget, Counters, Json, ToolSnapshot
 from .records import Record, Text, canonical, sha256
 from .seams import Decided
@@ -293,10 +293,11 @@ def _extend(s: State) -> State:
     reply = cast(r.ModelResult, s.reply)
     broken = all(step.rejection is not None for step in s.steps)
     parts = (r.Part(text=reply.text),) if reply.text else ()
-    items = [HistoryItem("assistant", parts, reply.tool_calls, cap=REJECTED_REPLY_CHARS if broken else 0)]
+    calls = told_apart(reply.tool_calls)
+    items = [HistoryItem("assistant", parts, calls, cap=REJECTED_REPLY_CHARS if broken else 0)]
     for step in sorted(s.steps, key=lambda x: x.call):
         call = s.call(step.call)
-        native = reply.tool_calls[step.call].id if step.call < len(reply.tool_calls) else ""
+        native = calls[step.call].id if step.call < len(calls) else ""
         result = call.result if call else None
         items.append(HistoryItem("tool" if native else "user", told(step, result), call_id=native))
     history, digest = s.history, s.digest

@@ -15,13 +15,8 @@ from .seams import Act, Decided, Finish, Reject
 
 #: Tier of a rejection by its code; all others are A (not interpretable).
 TIER_BY_CODE: Final[dict[str, str]] = {
-    "unknown_tool": "B",
-    "args_missing": "C",
-    "args_invalid": "C",
-    "denied": "D",
-    "tool_exhausted": "D",
-    "not_executed": "H",
-}
+    "unknown_tool": "B", "args_missing": "C", "args_invalid": "C", "denied": "D", "tool_exhausted": "D", "not_executed": "H",
+}  # fmt: skip
 #: Rejection and message for a result "not_executed", by its code. The codes of TIER_BY_CODE stand for themselves.
 REFUSALS: Final[dict[str, tuple[str, str]]] = {
     **{code: (code, "The action was refused. It was not executed.") for code in TIER_BY_CODE},

@@ -176,4 +176,6 @@ def unpaired(messages: Sequence[Body]) -> str:
         if owed:
             return f"message {number}: calls without results before it ({', '.join(owed)})"
         owed = [c["id"] for c in cast("list[Body]", message.get("tool_calls") or [])]
+        if len(set(owed)) < len(owed):
+            return f"message {number}: two calls of one id ({', '.join(owed)})"
     return f"calls without results at the end ({', '.join(owed)})" if owed else ""
