@@ -112,6 +112,8 @@ SCHEMA = {"type": "object", "required": ["n"], "properties": {"n": {"type": "int
         (Required("a.json", schema=SCHEMA), {"a.json": '{"n": 1}'}, ""),
         (Required("a.json", schema=SCHEMA), {"a.json": '{"n": "1"}'}, "a.json: n:"),
         (Required("a.json", schema=SCHEMA), {"a.json": '{"n": 1'}, "it is no JSON"),
+        (Required("a.json", schema=SCHEMA), {"a.json": "[" * 200_000}, "it is nested too deeply"),
+        (Required("a.json", schema={"type": "array", "items": {"type": "integer"}}), {"a.json": "[" * 900 + "]" * 900}, "a.json: "),
         (Required("a.json"), {"a.json": " \n"}, "it is empty"),
         (Required("a.json", empty=True), {"a.json": ""}, ""),
         (Required(dir="out", pattern="*.json", min_files=2), {"out/a.json": "1", "out/b.json": "2"}, ""),
@@ -171,11 +173,52 @@ def test_S2_32_a_recovery_is_named_recorded_told_and_marked(bench: Bench) -> Non
     phase = bench.phase("plan", write("draft.txt", "d"), SUBMIT, recover=("from_draft", recover))
     result = bench.flow(phase, noted=lambda kind, _: told.append(kind))
     assert (result.state, result.phases[0].recovered) == ("completed", "from_draft")
-    assert told == ["phase_started", "phase_recovery", "phase_ended"] == bench.kinds()
+    assert told == ["phase_started", "phase_recovery_started", "phase_recovery", "phase_ended"] == bench.kinds()
     [record] = [r for r in bench.open(lambda runs: flow_records(runs, "f")) if r["kind"] == "phase_recovery"]
     assert (record["recovery"], record["source"], list(record["checksums"])) == ("from_draft", "draft.txt", ["plan.txt"])
     kinds = [s.kind for s in bench.open(lambda runs: runs.read("f/plan/1")).sealed]
     assert "phase_recovery" not in kinds
+
+
+@pytest.mark.parametrize("before", ["its write", "its record", "the end of the phase"])
+def test_S2_32_a_recovery_that_was_killed_is_marked_all_the_same(bench: Bench, before: str) -> None:
+    """Killed at any moment of a recovery, the phase is gone on with, the output marked, and the recovery recorded once."""
+
+    class Killed(BaseException):
+        pass
+
+    calls: list[int] = []
+
+    def recover(workspace: Workspace, problems: Sequence[str]) -> Recovered:
+        calls.append(1)
+        assert problems == ("plan.txt: 0 of 1 required files",)
+        if before == "its write" and len(calls) == 1:
+            raise Killed
+        workspace.write_atomic("plan.txt", b"from the draft", replace=True)
+        if before == "its record" and len(calls) == 1:
+            raise Killed
+        return Recovered("draft.txt", ("plan.txt",))
+
+    def noted(kind: str, _: object) -> None:
+        if before == "the end of the phase" and kind == "phase_recovery":
+            raise Killed
+
+    phase = bench.phase("plan", write("draft.txt", "d"), SUBMIT, recover=("from_draft", recover))
+    with pytest.raises(Killed):
+        bench.flow(phase, noted=noted)
+    result = bench.flow(phase)
+    assert (result.state, result.phases[0].attempt, result.phases[0].recovered) == ("completed", 1, "from_draft")
+    assert bench.kinds() == ["phase_started", "phase_recovery_started", "phase_recovery", "phase_ended"]
+
+
+@pytest.mark.needs("confinement")
+@pytest.mark.parametrize(
+    ("script", "wrong"), [("truncate -s 17M plan.txt", "it is larger than"), ("printf '\\377\\376{\\0}\\0' > plan.txt", "no JSON in UTF-8")]
+)
+def test_a_file_that_cannot_be_judged_fails_its_phase_and_not_the_flow(bench: Bench, script: str, wrong: str) -> None:
+    make = call("workspace_exec", argv=["sh", "-c", script])
+    result = bench.flow(bench.phase("plan", make, SUBMIT, tools=[*TOOLS, "workspace_exec"], required=(Required("plan.txt", schema={}),)))
+    assert (result.state, wrong in str(result.phases[0].problems)) == ("failed", True)
 
 
 def test_outputs_that_were_changed_afterwards_are_made_again_and_so_is_all_that_rests_on_them(bench: Bench) -> None:

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from ..kernel.objects import Request, RunResult
 from ..workspace import Workspace
-from .flowlog import Attempt, FlowLog, PhaseEnded, PhaseRecovery, PhaseStarted
+from .flowlog import Attempt, FlowLog, PhaseEnded, PhaseRecovery, PhaseRecoveryStarted, PhaseStarted
 from .phase import Flow, Phase
 from .required import ASIDE, Judgement, checksums, fresh, judge
 
@@ -161,19 +161,33 @@ class _PhaseRunner:
         )  # fmt: skip
 
     async def _end(self, attempt: Attempt, result: RunResult) -> None:
-        found, recovered = self._judged(attempt, result), ""
-        if found.problems and self.phase.recover is not None:
-            name, recover = self.phase.recover
-            if (wrote := recover(self.workspace, found.problems)) is not None:
-                sums = {path: self.workspace.checksum(path)[0] for path in wrote.files}
-                await self.log.append(PhaseRecovery(self.phase.name, attempt.number, name, wrote.source, sums))
-                found, recovered = self._judged(attempt, None), name
+        found = self._judged(attempt, result)
+        recovered = await self._recovered(attempt, found.problems)
+        if recovered:
+            found = self._judged(attempt, None)
         state: Literal["completed", "failed"] = "failed" if found.problems else "completed"
         made = fresh(attempt.before, checksums(self.workspace))
         files = {path: sha256 for path, sha256 in made.items() if path not in attempt.before or path in found.outputs}
         await self.log.append(
             PhaseEnded(self.phase.name, attempt.number, attempt.run, state, result.reason, found.problems, found.outputs, files, recovered)
         )
+
+    async def _recovered(self, attempt: Attempt, problems: tuple[str, ...]) -> str:
+        """The name of the recovery that helped, now or before a kill; "" if none did or none was needed."""
+        started, helped = self.log.recovery(self.phase.name, attempt.number)
+        if helped is not None:
+            return helped.recovery
+        if self.phase.recover is None or (started is None and not problems):
+            return ""
+        name, recover = self.phase.recover
+        if started is None:
+            started = PhaseRecoveryStarted(self.phase.name, attempt.number, name, problems)
+            await self.log.append(started)
+        if (wrote := recover(self.workspace, started.problems)) is None:
+            return ""
+        sums = {path: self.workspace.checksum(path)[0] for path in wrote.files}
+        await self.log.append(PhaseRecovery(self.phase.name, attempt.number, name, wrote.source, sums))
+        return name
 
     def _judged(self, attempt: Attempt, result: RunResult | None) -> Judgement:
         """The files of this attempt; a run that did not complete is a problem by itself."""

@@ -41,6 +41,15 @@ class PhaseEnded(Struct, frozen=True, omit_defaults=True):
     recovered: str = ""
 
 
+class PhaseRecoveryStarted(Struct, frozen=True, omit_defaults=True):
+    """A recovery is about to write: what it writes is told as recovered whatever happens in between."""
+
+    phase: str
+    attempt: int
+    recovery: str
+    problems: tuple[str, ...]
+
+
 class PhaseRecovery(Struct, frozen=True, omit_defaults=True):
     """A recovery function has written files (the seed's third audit event). `checksums`: sha256 by path."""
 
@@ -58,9 +67,10 @@ class RetryAsked(Struct, frozen=True, omit_defaults=True):
     by: str = ""
 
 
-FlowRecord: TypeAlias = PhaseStarted | PhaseEnded | PhaseRecovery | RetryAsked
+FlowRecord: TypeAlias = PhaseStarted | PhaseEnded | PhaseRecoveryStarted | PhaseRecovery | RetryAsked
 KINDS: Final[dict[str, type[FlowRecord]]] = {
-    "phase_started": PhaseStarted, "phase_ended": PhaseEnded, "phase_recovery": PhaseRecovery, "phase_retry_asked": RetryAsked,
+    "phase_started": PhaseStarted, "phase_ended": PhaseEnded, "phase_recovery_started": PhaseRecoveryStarted, "phase_recovery": PhaseRecovery,
+    "phase_retry_asked": RetryAsked,
 }  # fmt: skip
 Noted = Callable[[str, FlowRecord], object]
 _KIND_OF: Final = {record: kind for kind, record in KINDS.items()}
@@ -130,6 +140,12 @@ class FlowLog:
             elif isinstance(record, PhaseEnded) and record.phase == phase:
                 found[-1] = msgspec.structs.replace(found[-1], ended=record, seq=seq)
         return found
+
+    def recovery(self, phase: str, attempt: int) -> tuple[PhaseRecoveryStarted | None, PhaseRecovery | None]:
+        """How far the recovery of an attempt has come."""
+        of = [r for r in self.records if isinstance(r, PhaseRecoveryStarted | PhaseRecovery) and (r.phase, r.attempt) == (phase, attempt)]
+        started = next((r for r in of if isinstance(r, PhaseRecoveryStarted)), None)
+        return started, next((r for r in of if isinstance(r, PhaseRecovery)), None)
 
     def asked(self, phase: str, after: int) -> bool:
         """Whether a retry of the phase was asked for after record `after`."""

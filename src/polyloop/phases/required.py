@@ -12,7 +12,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from ..contract.problem import problem
+from ..contract.problem import ProblemError, problem
 from ..contract.schema import Shape
 from ..workspace import Workspace
 from .phase import Required
@@ -78,13 +78,18 @@ def _matches(one: Required, path: str) -> bool:
 
 
 def _wrong(one: Required, path: str, workspace: Workspace) -> list[str]:
-    data = workspace.read_bytes(path)
-    if not data.strip() and not one.empty:
-        return [f"{path}: it is empty"]
-    if one.schema is None:
-        return []
+    """A file of any content is judged: what cannot be read is wrong, and no failure of ours."""
     try:
-        value = json.loads(data)
+        data = workspace.read_bytes(path)
+        if not data.strip() and not one.empty:
+            return [f"{path}: it is empty"]
+        if one.schema is None:
+            return []
+        found = Shape(one.schema).problems(json.loads(data.decode()))
+    except ProblemError as error:
+        return [error.problem.message]
+    except RecursionError:
+        return [f"{path}: it is nested too deeply"]
     except ValueError as error:
-        return [f"{path}: it is no JSON ({error})"]
-    return [f"{path}: {p.field or 'value'}: {p.message or p.issue}" for p in Shape(one.schema).problems(value)]
+        return [f"{path}: it is no JSON in UTF-8 ({error})"]
+    return [f"{path}: {p.field or 'value'}: {p.message or p.issue}" for p in found]
