@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from typing import Any
 
 import pytest
 
 from polyloop.canvas import arranging
-from polyloop.canvas.arranging import ARRANGE, WISH
 from polyloop.canvas.board import Board, By
 from polyloop.canvas.model import Draft, Node
 from polyloop.canvas.store import find_canvas
-from polyloop.contract.session import Issued
+from polyloop.contract.problem import ProblemError
 from polyloop.db import Tx
-from polyloop.journal.operations import add_facts
 from tests.canvas.easel import Easel, edge, node
 
 
@@ -76,12 +75,18 @@ def test_S1_60_without_overlap_nothing_moves_unless_a_person_wishes_it(easel: Ea
     easel.apply(node("c", x=9_000, y=0))  # no reading is owed
     assert arrange(easel, mode="row", nodeIds=["a", "b"], approved_by="ann")["data"]["moved"] != []
     easel.state()
-
-    def wish(tx: Tx) -> None:
-        add_facts(tx, easel.tenant, f"{easel.session} {easel.canvas}", [Issued(WISH, (ARRANGE,))])
-
-    easel.db.write_sync(wish)
+    asyncio.run(easel.runtime.wish("arrange", easel.session, easel.canvas, "local"))
     assert arrange(easel, mode="column", nodeIds=["a", "b"])["data"]["moved"] != []
+
+
+@pytest.mark.parametrize(
+    ("what", "session", "owner", "kind"),
+    [("tidy", "s", "local", "validation"), ("arrange", "", "local", "validation"), ("arrange", "s", "bob", "not_found")],
+)
+def test_a_wish_is_of_a_session_and_of_its_own_canvas(easel: Easel, what: str, session: str, owner: str, kind: str) -> None:
+    with pytest.raises(ProblemError) as stop:
+        asyncio.run(easel.runtime.wish(what, session, easel.canvas, owner))
+    assert stop.value.problem.kind == kind
 
 
 def test_media_hash_stays_where_only_places_change(easel: Easel) -> None:

@@ -23,6 +23,7 @@ from .seam import Asked, Doing, Done, Plan, writing
 #: A kind of handle a person gives a session: what they wish for.
 WISH: Final = "wish"
 ARRANGE: Final = "arrange"
+WISHES: Final = (ARRANGE,)
 
 _IDS: Final = {"type": "array", "items": ID, "minItems": 1, "maxItems": limits.ARRANGED, "uniqueItems": True}
 SCHEMA: Final[dict[str, Any]] = {

@@ -13,14 +13,17 @@ from typing import Any
 from ..contract.leaf import Call
 from ..contract.ledger import Entry
 from ..contract.operation import Answer
-from ..contract.problem import ProblemError, is_object, problem
-from ..db import Database
+from ..contract.problem import FieldProblem, ProblemError, bad_arguments, is_object, problem
+from ..contract.session import Issued
+from ..db import Database, Tx
 from ..journal import operations
 from ..journal.book import Book
-from ..journal.carry import Caller, Carried, check_session, parted, typed
+from ..journal.carry import Caller, Carried, apart, check_session, parted, typed
+from .arranging import WISH, WISHES
 from .desk import Desk
 from .doings import DOINGS
 from .seam import Doing
+from .store import find_canvas
 
 
 class CanvasRuntime(Book):
@@ -63,3 +66,17 @@ class CanvasRuntime(Book):
         with typed("canvas.settle"):
             found = await self.db.read(operations.by_key, self.tenant, key)
         return found.entry if found else None
+
+    async def wish(self, what: str, session: str, canvas_id: str, owner: str) -> None:
+        """A person's word that a session may do on a canvas what it else does only in need (S1.60). Raises validation, not_found."""
+        check_session(Caller(session=session))
+        if what not in WISHES or not session:
+            field = "session" if what in WISHES else "wish"
+            raise bad_arguments([FieldProblem(field, "invalid_value", f"a session is needed, and one of: {', '.join(WISHES)}")])
+
+        def keep(tx: Tx) -> None:
+            find_canvas(tx, self.tenant, owner, canvas_id)
+            operations.add_facts(tx, self.tenant, apart(session, canvas_id), [Issued(WISH, (what,))])
+
+        with typed("canvas.wish"):
+            await self.db.write(keep)

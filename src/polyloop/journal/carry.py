@@ -136,6 +136,11 @@ def after_failure(process: Generator[leaf.Command, Any, Answer], answers: list[T
     return drive(process, lambda command: why if isinstance(command, leaf.Settle) else next(told))
 
 
+def apart(session: str, under: str) -> str:
+    """The name under which a session keeps what it knows of one thing alone."""
+    return f"{session} {under}" if under else session
+
+
 class Carried(Struct, frozen=True, kw_only=True):
     """One call of an atomic subject. `desk` answers its commands inside a transaction; `under` = what of a session is kept apart
     (what was read of one canvas says nothing of another).
@@ -194,4 +199,4 @@ class Carried(Struct, frozen=True, kw_only=True):
 
     @property
     def _apart(self) -> str:
-        return f"{self.caller.session} {self.under}" if self.under else self.caller.session
+        return apart(self.caller.session, self.under)
