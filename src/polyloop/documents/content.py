@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from ..contract.problem import FieldProblem, bad_arguments, is_object, problem
-from ..formats import losses
+from ..formats import Target, losses
 from ..formats.blocks import CONTAINER_TYPES, Block, Cell, Document, Loss, Run, Table, joined
 from ..formats.markdown_in import read_markdown
 from ..formats.markdown_out import write_markdown
@@ -53,6 +53,11 @@ def bodies(content: object, form: str, mark: str) -> tuple[tuple[str, ...], tupl
         b.edited(span=None, order=first + n, source=b.source) if b.source is not None else b.edited(span=None, order=-1) for n, b in enumerate(given)
     )
     return tuple(body_of(block) for block in placed), lost
+
+
+def document_of(rows: Sequence[Sequence[str]], title: str, target: Target) -> Document:
+    """Stored blocks as a document to be written; Markdown keeps the source of what was not edited."""
+    return Document(tuple(k.block for k in kept(rows)), title=title, name=title, format="md" if target == "md" else "blocks")
 
 
 def alike(blocks: Sequence[Kept], written: Sequence[str]) -> bool:

@@ -17,10 +17,12 @@ from ..contract.problem import Problem, ProblemError, problem
 from ..contract.snapshot import digest
 from ..files import FileProblem
 from ..files.folder import Folder
-from ..formats import kind_of
+from ..formats import kind_of, writable
 from ..formats.limits import MAX_FILE_BYTES
+from . import content as c
 from . import limits, tasks
 from . import requests as ask
+from .leaves import TARGETS
 from .memo import Memo
 from .plan import Asked, Plan, check_container, document_of
 
@@ -58,7 +60,9 @@ def _import(asked: Asked) -> Plan:
 def _export(asked: Asked) -> Plan:
     args, folder = asked.args, _folder(asked)
     node = document_of(asked)
-    overwrite = args.get("overwrite", False)
+    overwrite, target = args.get("overwrite", False), TARGETS[args["format"]]
+    if target == "pdf":  # only there can a text be one that cannot be shown
+        writable(c.document_of(asked.ask(ask.Content(node=node["target"]["nodeId"]))["blocks"], node["title"], target), target)
     with telling("resolve"):
         folder.check(args["output"], write=True)
         with folder.opened() as root:

@@ -12,7 +12,7 @@ from ..formats.blocks import BLOCK_TYPES
 from . import limits
 
 #: What a document can be exported as, and the format that writes it.
-TARGETS: Final[dict[str, Target]] = {"docx": "docx", "markdown": "md", "html": "html"}
+TARGETS: Final[dict[str, Target]] = {"docx": "docx", "markdown": "md", "pdf": "pdf", "html": "html"}
 
 CONTRACT: Final = "doc.operation.v1"
 READ: Final = "doc.read.v1"

@@ -25,7 +25,7 @@ from ..db import Database, DbError, tasks
 from ..db.tasks import NEVER, Task
 from ..files.landing import Landing, has_landed, over_of
 from ..formats import kind_of, losses, read, same_text, write
-from ..formats.blocks import Document, Loss
+from ..formats.blocks import Loss
 from ..formats.encoding import decode
 from ..formats.problems import unreadable
 from . import content as c
@@ -209,8 +209,8 @@ def _read(work: t.Import, data: bytes) -> tuple[dict[str, Any], tuple[Loss, ...]
 
 def _export(held: Held, work: t.Export) -> dict[str, Any]:
     target = TARGETS[work.format]
-    kept = c.kept(held.worker.means.send(ask.Content(node=work.node, revision=work.revision))["blocks"])
-    document = Document(tuple(k.block for k in kept), title=work.title, name=work.title, format="md" if target == "md" else "blocks")
+    content = held.worker.means.send(ask.Content(node=work.node, revision=work.revision))
+    document = c.document_of(content["blocks"], work.title, target)
     lost = losses(document, target)
     with telling("landing"), work.folder.opened() as root:
         if work.temporary and (landed := has_landed(root, work.output, work.temporary, work.sha256)) is not False:

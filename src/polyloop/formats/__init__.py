@@ -15,7 +15,7 @@ from polyloop.formats.problems import unreadable
 if TYPE_CHECKING:
     from polyloop.formats.blocks import Document, Loss
 
-Target = Literal["md", "html", "docx"]
+Target = Literal["md", "html", "docx", "pdf"]
 _FORMATS: Final = {
     "md": "md", "markdown": "md", "txt": "txt", "text": "txt", "docx": "docx", "pdf": "pdf", "html": "html", "htm": "html",
     "csv": "csv", "tsv": "csv", "xlsx": "xlsx",
@@ -65,25 +65,37 @@ def _read(kind: str, name: str, data: bytes) -> Document:
     return getattr(import_module(f"polyloop.formats.{module}"), reader)(name, data)
 
 
+_WRITERS: Final = {
+    "md": "markdown_out:write_markdown", "html": "html_out:write_html", "docx": "docx_out:write_docx", "pdf": "pdf_out:write_pdf",
+}  # fmt: skip
+
+
 def write(document: Document, target: Target) -> bytes:
-    """The document as a file. Markdown that was read and not edited comes back byte for byte. Raises capability_unavailable."""
-    if target == "md":
-        from polyloop.formats.markdown_out import write_markdown
+    """The document as a file. Markdown that was read and not edited comes back byte for byte.
 
-        return write_markdown(document)
-    if target == "html":
-        from polyloop.formats.html_out import write_html
+    Raises capability_unavailable, validation for characters that a PDF could not show.
+    """
+    module, _, writer = _WRITERS[target].partition(":")
+    return getattr(import_module(f"polyloop.formats.{module}"), writer)(document)
 
-        return write_html(document)
-    from polyloop.formats.docx_out import write_docx
 
-    return write_docx(document)
+def writable(document: Document, target: Target) -> None:
+    """Raises validation, before anything is written, for what a format could not show at all."""
+    if target == "pdf":
+        from polyloop.formats.pdf_out import check_characters
+
+        check_characters(document)
 
 
 def same_text(document: Document, target: Target, data: bytes) -> None:
     """Re-open what `write(document, target)` gave and compare its text with the tree's. Raises task_failed where they differ."""
     from polyloop.formats.check import compare, pieces
 
+    if target == "pdf":
+        from polyloop.formats.pdf_out import same_pdf_text
+
+        same_pdf_text(document, data)
+        return
     found = _read(target, f"file.{target}", data)
     raw = any(block.type == "raw" for block in document.blocks)
     said = [block.label + (block.text or block.src if block.type in ("image", "file") else block.text) for block in found.blocks]

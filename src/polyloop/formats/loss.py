@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from polyloop.formats.blocks import LIST_TYPES, Block, Document, Loss, printable
+from polyloop.formats.blocks import LIST_TYPES, Block, Document, Loss, Run, printable
 from polyloop.formats.links import safe_link
 
 if TYPE_CHECKING:
@@ -27,8 +27,11 @@ def _controls(block: Block) -> bool:
 
 
 def _unsafe_link(block: Block) -> bool:
-    cells = [cell.runs for row in block.table.rows for cell in row] if block.table else [block.runs]
-    return any(run.link and not safe_link(run.link) for runs in cells for run in runs)
+    return any(run.link and not safe_link(run.link) for runs in _all_runs(block) for run in runs)
+
+
+def _all_runs(block: Block) -> list[tuple[Run, ...]]:
+    return [cell.runs for row in block.table.rows for cell in row] if block.table else [block.runs]
 
 
 #: For each format: code, and which blocks suffer it.
@@ -46,6 +49,16 @@ _TESTS: Final[dict[str, tuple[tuple[str, Callable[[Block], bool]], ...]]] = {
         ("file_as_link", lambda block: block.type == "file"),
         ("raw_sanitised", lambda block: block.type == "raw"),
         ("heading_too_deep", lambda block: block.type == "heading" and block.level > 6),
+        ("unsafe_link", _unsafe_link),
+    ),
+    "pdf": (
+        ("control_characters", _controls),
+        ("image_data", lambda block: block.type == "image"),
+        ("file_as_link", lambda block: block.type == "file"),
+        ("raw_as_code", lambda block: block.type == "raw"),
+        ("code_language", lambda block: block.type == "code" and bool(block.info)),
+        ("heading_too_deep", lambda block: block.type == "heading" and block.level > 6),
+        ("italic", lambda block: any(run.italic for runs in _all_runs(block) for run in runs)),
         ("unsafe_link", _unsafe_link),
     ),
     "docx": (

@@ -83,6 +83,21 @@ def _pages(name: str, data: bytes) -> tuple[list[list[Line]], float, str]:
         document.close()
 
 
+def text_of_pages(name: str, data: bytes) -> str:
+    """All text of a file as the extractor gives it, page after page. Raises `corrupt`, `library_missing`."""
+    try:
+        import pypdfium2 as pdfium  # pyright: ignore[reportMissingTypeStubs] - the library ships none
+    except ImportError as error:
+        raise unreadable(name, "library_missing", "reading PDF needs pypdfium2") from error
+    with _ONE_AT_A_TIME:
+        try:
+            document = pdfium.PdfDocument(data)
+            pages = [page.get_textpage().get_text_range() for page in document]
+        except pdfium.PdfiumError as error:
+            raise unreadable(name, "corrupt", f"it is not a whole PDF ({error})") from error
+    return "\n".join(pages)
+
+
 class _Char(Struct, frozen=True):
     text: str
     left: float

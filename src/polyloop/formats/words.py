@@ -34,6 +34,7 @@ LOSS_WORDS: Final[dict[str, tuple[str, str]]] = {
     "image_data": ("图片内容未保留，只保留位置和名称", "pictures are kept by place and name, not by content"),
     "inline_html": ("行内 HTML 按文字保留", "inline HTML is kept as text"),
     "inline_image": ("行内图片按链接保留", "inline images are kept as links"),
+    "italic": ("斜体未保留", "italics are not kept"),
     "list_label": ("列表编号样式改为数字", "list numbers are written in digits"),
     "merged_cells": ("合并单元格拆开写出", "merged cells are written apart"),
     "nested_table": ("单元格内的表格按文字保留", "tables inside cells are kept as text"),
