@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polyloop.audit.checks import MAX_FINDINGS_PER_RULE, RULES, check
-from polyloop.audit.checks.words import MESSAGE_WORDS, RULE_WORDS, say, say_place
+from polyloop.audit.checks.finding import Finding
 from polyloop.formats import read, write
 from polyloop.formats.blocks import Block, Document, Run
+from polyloop.words.findings import MESSAGE_WORDS, RULE_WORDS, say_finding, say_place
 
 FIXTURES = Path(__file__).parents[1] / "formats" / "fixtures"
 FOREIGN = ["pandoc-notice.docx", "libreoffice-notice.docx", "libreoffice-notice.pdf", "chromium-notice.pdf"]
@@ -23,6 +24,11 @@ SAMPLE = {
     ("table_sums", "total_row_differs"), ("punctuation_width", "half_width_in_chinese"), ("paired_marks", "mark_unpaired"),
     ("organisation_names", "organisation_differs"), ("references", "reference_dangling"), ("repeated_words", "words_repeated"),
 }  # fmt: skip
+
+
+def place(finding: Finding, lang: str) -> str:
+    at = finding.evidence.location
+    return say_place(lang, at.unit, at.number, at.page, at.row, at.column)
 
 
 @pytest.mark.parametrize("name", FOREIGN)
@@ -65,8 +71,8 @@ def test_whatever_the_text_quotes_are_verbatim_in_the_file(text: str, name: str)
         for evidence in (each.evidence, *each.related):
             assert evidence.quote in "甲" + text
             assert evidence.quote in document.text
-        assert say(each, "zh") != say(each, "en")
-        assert say_place(each.evidence.location, "en")
+        assert say_finding(each.code, each.params, "zh") != say_finding(each.code, each.params, "en")
+        assert place(each, "en")
 
 
 def test_what_markup_interrupts_is_quoted_up_to_there() -> None:
@@ -86,7 +92,7 @@ def test_radical_forms_and_typeset_blanks_are_read_as_what_they_show() -> None:
     runs = (Run("⼀、会议定于 2024 年 2 ⽉ 30 ⽇召开，"),)
     [finding] = RULES[4].check(Document((Block("paragraph", runs),)))
     assert (finding.code, finding.evidence.quote) == ("date_impossible", "2024 年 2 ⽉ 30 ⽇")
-    assert say_place(finding.evidence.location, "zh") == "第1块"
+    assert place(finding, "zh") == "第1块"
 
 
 def test_a_document_full_of_one_fault_is_told_so_once() -> None:
@@ -106,8 +112,8 @@ def test_places_in_tables_and_pages_are_named() -> None:
         assert re.sub(r"\s", "", each.evidence.quote)[:4] in page
     table = "|项|数|\n|-|-|\n|甲|1|\n|乙|2|\n|合计|4|\n"
     [total] = [each for each in check(read("a.md", table.encode())) if each.rule == "table_sums"]
-    assert say_place(total.evidence.location, "zh") == "第5行（表格第4行第2格）"
-    assert say_place(total.evidence.location, "en") == "line 5 (row 4, cell 2 of the table)"
+    assert place(total, "zh") == "第5行（表格第4行第2格）"
+    assert place(total, "en") == "line 5 (row 4, cell 2 of the table)"
 
 
 def test_every_code_and_rule_has_its_words() -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from importlib.resources import files
 
 from polyloop.audit.checks import check
-from polyloop.audit.checks.words import say
 from polyloop.formats import read
+from polyloop.words.findings import say_finding
 
 # rule, code, quote, line
 EXPECTED = [
@@ -39,5 +39,5 @@ def test_each_quote_stands_in_its_line() -> None:
 
 def test_the_sample_is_said_in_both_languages() -> None:
     findings = check(read("notice.md", sample()))
-    assert say(findings[3], "zh") == "“检查经费（万元）”列合计为198.00，各行相加为189"
-    assert say(findings[3], "en") == "the total of column “检查经费（万元）” says 198.00; the rows add up to 189"
+    assert say_finding(findings[3].code, findings[3].params, "zh") == "“检查经费（万元）”列合计为198.00，各行相加为189"
+    assert say_finding(findings[3].code, findings[3].params, "en") == "the total of column “检查经费（万元）” says 198.00; the rows add up to 189"

@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import apsw
 import pytest
 
-from polyloop.db import CommitUnknown, Damaged, Database, DbError, Schema, Tx
+from polyloop.db import CommitUnknown, Damaged, Database, DbError, NewerSchema, Schema, Tx
 from polyloop.db import sqlite as driver
 from tests.db.shim import FailingDisk, copy
 
@@ -197,31 +198,69 @@ def test_a_transaction_lost_to_one_piece_is_an_error_for_its_batch(template: Pat
     assert stored(path) == {"c"}
 
 
-@pytest.mark.needs("root")
-def test_a_full_disk_is_typed_and_work_goes_on_when_there_is_space(tmp_path: Path) -> None:
-    small = tmp_path / "small"
-    small.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(small)], check=False, capture_output=True, text=True)
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 256 KiB."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(folder)], check=False, capture_output=True, text=True)
     if mounted.returncode:
         pytest.skip(f"needs the right to mount: {mounted.stderr.strip()}")
-    try:
-        ballast = small / "ballast"
-        db = Database.open(small / "store.db", [SCHEMA])
-        ballast.write_bytes(b"x" * 40_000)
-        story = Story()
-        for i in range(60):
-            story.write(db, f"n{i}")
-        assert story.there
-        assert story.absent
-        assert not story.unknown
-        assert db.look(names) == story.there
-        ballast.unlink()
-        story.write(db, "later")
-        assert "later" in story.there
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+@pytest.mark.needs("root")
+def test_a_full_disk_is_typed_and_work_goes_on_when_there_is_space(small: Path) -> None:
+    ballast = small / "ballast"
+    db = Database.open(small / "store.db", [SCHEMA])
+    ballast.write_bytes(b"x" * 40_000)
+    story = Story()
+    for i in range(60):
+        story.write(db, f"n{i}")
+    assert story.there
+    assert story.absent
+    assert not story.unknown
+    assert db.look(names) == story.there
+    ballast.unlink()
+    story.write(db, "later")
+    assert "later" in story.there
+    db.close()
+    assert stored(small / "store.db") == story.there
+
+
+@pytest.mark.needs("root")
+@pytest.mark.parametrize("disk", ["full", "full and open", "read-only"])
+def test_a_store_can_be_looked_at_where_nothing_can_be_written(small: Path, disk: str) -> None:
+    path = small / "odd ?#%41.db"
+    db = Database.open(path, [SCHEMA])
+    db.write_sync(add, "a")
+    if disk != "full and open":
         db.close()
-        assert stored(small / "store.db") == story.there
-    finally:
-        subprocess.run(["umount", str(small)], check=True)
+    if disk.startswith("full"):
+        with suppress(OSError), (small / "ballast").open("wb", 0) as ballast:
+            while ballast.write(b"x" * 512):
+                pass
+    else:
+        subprocess.run(["mount", "-o", "remount,ro", str(small)], check=True)
+    reader = Database.open(path, [SCHEMA], to_read=True)
+    assert reader.look(names) == {"a"}
+    if disk == "read-only":
+        with pytest.raises(DbError, match="cannot be written"):
+            reader.write_sync(add, "b")
+    reader.close()
+    db.close()
+
+
+def test_what_is_looked_at_is_checked_as_well(tmp_path: Path) -> None:
+    """A store of a later version, or no store, is refused however it is opened."""
+    Database.open(tmp_path / "s.db", [SCHEMA]).close()
+    Database.open(tmp_path / "s.db", [Schema(SCHEMA.component, (*SCHEMA.steps, "create table more (x)"))]).close()
+    with pytest.raises(NewerSchema):
+        Database.open(tmp_path / "s.db", [SCHEMA], to_read=True)
+    (tmp_path / "n.db").write_bytes(b"x" * 5000)
+    with pytest.raises(Damaged):
+        Database.open(tmp_path / "n.db", [SCHEMA], to_read=True)
 
 
 def test_a_damaged_page_is_typed(template: Path) -> None:

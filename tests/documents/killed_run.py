@@ -1,4 +1,4 @@
-"""`polyloop run`, killed beside its first document write: `python killed_run.py before|after REQUEST STORE`."""
+"""`polyloop run`, killed beside the first call of a tool: `python killed_run.py before|after TOOL REQUEST STORE`."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Any
 
 from polyloop.cli.main import app
 from polyloop.kernel.seams import Action
-from polyloop.toolbox.bridge import DocTool
+from polyloop.toolbox.bridge import OperationTool
 
-WHEN, REQUEST, STORE = sys.argv[1:]
+WHEN, TOOL, REQUEST, STORE = sys.argv[1:]
 FLAG = Path(STORE).with_name("killed")
-whole = DocTool.run
+whole = OperationTool.run
 
 
-async def cut(self: DocTool, action: Action) -> Any:
-    if self.name != "create" or FLAG.exists():
+async def cut(self: OperationTool, action: Action) -> Any:
+    if self.spec.name != TOOL or FLAG.exists():
         return await whole(self, action)
     FLAG.touch()
     if WHEN == "after":
@@ -26,5 +26,5 @@ async def cut(self: DocTool, action: Action) -> Any:
     return os.kill(os.getpid(), signal.SIGKILL)
 
 
-DocTool.run = cut  # type: ignore[method-assign]  # the process that dies is the subject
+OperationTool.run = cut  # type: ignore[method-assign]  # the process that dies is the subject
 app(["run", REQUEST, "--json", "--store", STORE])

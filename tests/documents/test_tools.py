@@ -21,7 +21,7 @@ from polyloop.db import Database
 from polyloop.documents.leaves import PURPOSE
 from polyloop.documents.store import SCHEMAS
 from polyloop.kernel.seams import Action, Deferred, NotStarted, Outcome, Pending, Unknown
-from polyloop.toolbox.bridge import DocTool, citable, document_tools, outcome, settled
+from polyloop.toolbox.bridge import OperationTool, citable, document_tools, outcome, settled
 from polyloop.toolbox.registry import Registry
 from tests.documents.office import Office
 
@@ -46,7 +46,7 @@ text = "Write."
 """
 
 
-def tool(office: Office, name: str) -> DocTool:
+def tool(office: Office, name: str) -> OperationTool:
     return document_tools(lambda _: office.runtime)[f"doc_{name}"]
 
 
@@ -226,7 +226,7 @@ def run(request: Path, store: Path) -> tuple[int, Any]:
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_S0_11_a_run_killed_beside_its_write_has_one_document(tmp_path: Path, when: str) -> None:
     request, store = lay(tmp_path, [line("doc_create", title="A", content="hi\n"), line("submit", summary="done")])
-    killed = subprocess.run([sys.executable, str(KILLED), when, str(request), str(store)], capture_output=True, check=False)
+    killed = subprocess.run([sys.executable, str(KILLED), when, "doc_create", str(request), str(store)], capture_output=True, check=False)
     assert killed.returncode == -signal.SIGKILL
     code, result = run(request, store)
     assert (code, result["reason"]) == (0, "completed")

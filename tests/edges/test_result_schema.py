@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import Struct
 
 import polyloop
 from polyloop.app.request_file import load
@@ -30,6 +31,19 @@ async def look() -> str:
 async def hand_in(text: str) -> str:
     """Hand in."""
     return text
+
+
+class Total(Struct):
+    """What was added up."""
+
+    sum: int
+    of: int = 0
+
+
+@polyloop.tool(effect="write", kind="async", completes=True)
+async def book(result: Total) -> str:
+    """Book it."""
+    return f"{type(result).__name__} {result.sum}"
 
 
 def submit(**args: Any) -> str:
@@ -77,6 +91,17 @@ def test_S2_13_what_the_model_is_shown_is_what_is_checked(protocol: str, tmp_pat
         assert (spec.schema["$defs"], spec.schema["required"]) == (SUM["$defs"], ["summary", "result"])
 
 
+def test_every_tool_that_completes_is_held_to_it_beside_what_it_asks_itself(tmp_path: Path) -> None:
+    """Too large for the run, too much for the tool, right for both; `submit` stands beside it."""
+    schema = {"properties": {"sum": {"maximum": 3}}}
+    lines = [
+        json.dumps({"plan": "p", "action": {"tool": "book", "args": args}})
+        for args in ({"result": {"sum": 4}}, {}, {"result": {"sum": 3, "x": 1}}, {"result": {"sum": 3}})
+    ]
+    ended = carried_out(request("json-text/1", schema), ScriptedModel(lines), [look, book, Submit()], tmp_path)
+    assert (ended.reason, ended.result, ended.counters.rejections_total) == ("completed", {"result": {"sum": 3}}, 3)
+
+
 def test_a_final_answer_is_held_to_it_too(tmp_path: Path) -> None:
     model = ScriptedModel([polyloop.Reply("three"), polyloop.Reply('{"sum": "3"}'), polyloop.Reply('{"sum": 3}')])
     ended = carried_out(request("native-tools/1", SUM), model, [look], tmp_path)
@@ -88,7 +113,8 @@ def test_a_final_answer_is_held_to_it_too(tmp_path: Path) -> None:
     ("protocol", "schema", "tools"),
     [
         ("json-text/1", SUM, [look]),  # nothing completes
-        ("json-text/1", SUM, [look, hand_in]),  # its result has a shape of its own
+        ("json-text/1", SUM, [look, hand_in]),  # it gives no result
+        ("json-text/1", SUM, [look, Submit(), hand_in]),
         ("native-tools/1", SUM, [look, hand_in]),
         ("native-tools/1", [], [look]),
         ("native-tools/1", {"type": "no such type"}, [look]),

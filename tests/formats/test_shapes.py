@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from polyloop.formats import loss, words
-from polyloop.formats.blocks import BLOCK_TYPES, Block, Cell, Document, Loss, Run, Table, grid, nodes
+from polyloop.formats import loss
+from polyloop.formats.blocks import BLOCK_TYPES, Block, Cell, Document, Run, Table, grid, nodes
 from polyloop.formats.links import safe_link
 from polyloop.formats.numerals import chinese, numeral, parsed_chinese
+from polyloop.words import losses
 
 
 def test_block_types_are_those_promised() -> None:
@@ -93,6 +94,6 @@ def test_links(link: str, safe: str) -> None:
 
 def test_every_loss_has_its_words() -> None:
     written = {code for tests in loss._TESTS.values() for code, _ in tests}
-    assert written <= set(words.LOSS_WORDS)
-    assert words.say_loss(Loss("comments", 3), "zh") == "批注未读取（3）"
-    assert words.say_loss(Loss("encoding", detail="gb18030"), "en") == "the source is not UTF-8; it is written as UTF-8: gb18030"
+    assert written <= set(losses.LOSS_WORDS)
+    assert losses.say_loss("comments", "zh", 3) == "批注未读取（3）"
+    assert losses.say_loss("encoding", "en", detail="gb18030") == "the source is not UTF-8; it is written as UTF-8: gb18030"

@@ -34,13 +34,13 @@ DESK = written()
 LOG, BLOBS = DESK.log.records, DESK.log.texts
 
 
-def sealed(parts: Sequence[tuple[str, bytes]]) -> list[Sealed]:
+def sealed(parts: Sequence[tuple[str, bytes]], fences: Sequence[int] = ()) -> list[Sealed]:
     """A forger's log: any bodies, and every hash right."""
     prev, out = r.ZERO_HASH, []
     for seq, (kind, body) in enumerate(parts):
-        digest = r.digest_of("00" * 16, body)
-        hash_ = r.chain_hash(prev, seq, kind, 1, 1, digest)
-        out.append(Sealed(seq, kind, 1, 1, "00" * 16, body, digest, prev, hash_))
+        digest, fence = r.digest_of("00" * 16, body), fences[seq] if fences else 1
+        hash_ = r.chain_hash(prev, seq, kind, 1, fence, digest)
+        out.append(Sealed(seq, kind, 1, fence, "00" * 16, body, digest, prev, hash_))
         prev = hash_
     return out
 
@@ -188,6 +188,15 @@ HOSTILE = [
 def test_a_difference_nobody_could_have_accepted_is_illegal(kind: str, body: dict[str, Any]) -> None:
     log = sealed([*[(s.kind, s.body) for s in LOG[:6]], (kind, r.canonical(body))])
     assert (verify(log, BLOBS).problem.kind, verify(log, BLOBS).problem.seq) == ("illegal", 6)
+
+
+def test_a_record_of_a_holder_who_had_lost_the_run_is_named() -> None:
+    """No store takes one: whoever finds it there has found a store that was written round."""
+    parts = [(s.kind, s.body or b"") for s in LOG]
+    for seq in range(1, len(LOG)):
+        assert verify(sealed(parts, [3] * seq + [4] * (len(LOG) - seq)), BLOBS).ok
+        verdict = verify(sealed(parts, [3] * seq + [2] * (len(LOG) - seq)), BLOBS)
+        assert (verdict.problem.kind, verdict.problem.seq, verdict.records) == ("fence", seq, len(LOG))
 
 
 # --- erased ------------------------------------------------------------------------------------------------------

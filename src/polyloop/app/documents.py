@@ -1,4 +1,4 @@
-"""The documents of one tenant in one store, wired: `open_documents` for commands and programs."""
+"""The documents and canvases of one tenant in one store, wired: for commands, programs and the tools of runs."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from polyloop.canvas.store import SCHEMAS as CANVAS_SCHEMAS
 from polyloop.clock import SystemClock
 from polyloop.contract.evidence import Evidence
 from polyloop.contract.problem import problem
@@ -27,24 +28,29 @@ from .evidence import cited_records
 from .holding import lease_s
 from .place import check_place
 
-if TYPE_CHECKING:  # most runs touch no document
+if TYPE_CHECKING:  # most runs touch no document and no canvas
+    from polyloop.canvas.runtime import CanvasRuntime
     from polyloop.documents.runtime import DocRuntime
     from polyloop.workspace import Workspace
+
+
+#: Tables of everything that is no run: each schema once, the journal first.
+_SCHEMAS: Final = tuple({schema.component: schema for schema in (*SCHEMAS, *CANVAS_SCHEMAS)}.values())
 
 
 def _opened(store: str) -> Database:
     """Raises ProblemError (corrupt_store, capability_unavailable, local_io)."""
     try:
-        return _indexed(Database.open(store, SCHEMAS))
+        return _indexed(Database.open(store, _SCHEMAS))
     except ImportError as error:
         why = "a store on a PostgreSQL server needs the extra: polyloop[postgres]"
-        raise problem("capability_unavailable", why, operation="documents", stage="open") from error
+        raise problem("capability_unavailable", why, operation="open", stage="open") from error
     except Damaged as error:
-        raise problem("corrupt_store", str(error), operation="documents", stage="open") from error
+        raise problem("corrupt_store", str(error), operation="open", stage="open") from error
     except NewerSchema as error:
-        raise problem("capability_unavailable", str(error), operation="documents", stage="open") from error
+        raise problem("capability_unavailable", str(error), operation="open", stage="open") from error
     except DbError as error:
-        raise problem("local_io", str(error), operation="documents", stage="open") from error
+        raise problem("local_io", str(error), operation="open", stage="open") from error
 
 
 def _indexed(db: Database) -> Database:
@@ -60,30 +66,51 @@ def _runtime(db: Database, tenant: str, folder: Folder | None) -> DocRuntime:
     return DocRuntime(db, tenant, SystemClock().now_ms, uuid7, folder=folder, lease_ms=round(lease_s() * 1000))
 
 
+def canvases_of(db: Database, tenant: str) -> CanvasRuntime:
+    """The canvases of a tenant."""
+    from polyloop.canvas.runtime import CanvasRuntime
+
+    return CanvasRuntime(db, tenant, SystemClock().now_ms, uuid7)
+
+
 @contextmanager
-def open_documents(store: str, tenant: str, workdir: str = ".") -> Generator[DocRuntime]:
-    """The documents of a tenant, in a store that may hold runs too, or in a database on a PostgreSQL server; files are those of `workdir`.
+def open_database(store: str, tenant: str) -> Generator[Database]:
+    """A store that may hold runs too, or a database on a PostgreSQL server.
 
     Raises ProblemError (validation, corrupt_store, local_io, capability_unavailable, ...).
     """
     check_place(store, tenant, servers=True)
     db = _opened(store)
     try:
-        yield _runtime(db, tenant, folder_of(workdir, store=_file(store)))
+        yield db
     finally:
         db.close()
 
 
 @contextmanager
-def read_documents(store: str, tenant: str) -> Generator[DocRuntime]:
-    """As `open_documents`, for those who only look: a store that is not there is an empty one, and is not made."""
+def read_database(store: str, tenant: str) -> Generator[Database]:
+    """As `open_database`, for those who only look: a store that is not there is an empty one, and is not made."""
     check_place(store, tenant, servers=True)
     if "://" in store or locate(store).exists():
-        with open_documents(store, tenant) as documents:
-            yield documents
+        with open_database(store, tenant) as db:
+            yield db
     else:
-        with TemporaryDirectory(prefix="polyloop-") as nowhere, open_documents(str(Path(nowhere) / "empty.db"), tenant) as documents:
-            yield documents
+        with TemporaryDirectory(prefix="polyloop-") as nowhere, open_database(str(Path(nowhere) / "empty.db"), tenant) as db:
+            yield db
+
+
+@contextmanager
+def open_documents(store: str, tenant: str, workdir: str = ".") -> Generator[DocRuntime]:
+    """The documents of a tenant; files are those of `workdir`. Raises as `open_database`."""
+    with open_database(store, tenant) as db:
+        yield _runtime(db, tenant, folder_of(workdir, store=_file(store)))
+
+
+@contextmanager
+def read_documents(store: str, tenant: str) -> Generator[DocRuntime]:
+    """As `open_documents`, for those who only look."""
+    with read_database(store, tenant) as db:
+        yield _runtime(db, tenant, folder_of(".", store=_file(store)))
 
 
 def _file(store: str) -> str:
@@ -98,7 +125,10 @@ async def work_tasks(documents: DocRuntime, told: Callable[[Ticket], object], *,
 
 
 class Library:
-    """The documents for the tools of one run: opened when first asked for, in the store the run lives in. Files are those of its workspace."""
+    """The documents and canvases for the tools of one run: opened when first asked for, in the store the run lives in.
+
+    Files are those of its workspace.
+    """
 
     def __init__(self, workspace: Workspace | None = None) -> None:
         self.store = ""
@@ -108,12 +138,19 @@ class Library:
 
     def of(self, tenant: str) -> DocRuntime:
         """Raises ProblemError: capability_unavailable where runs are kept in memory, and as `open_documents`."""
+        db, w = self._opened(), self._workspace
+        return _runtime(db, tenant, folder_of(w.folder, read_only=tuple(w.read_only), store=_file(self.store)) if w else None)
+
+    def canvases(self, tenant: str) -> CanvasRuntime:
+        """Raises as `of`."""
+        return canvases_of(self._opened(), tenant)
+
+    def _opened(self) -> Database:
         if not self.store:
-            raise problem("capability_unavailable", "documents need a store", operation="documents", stage="open")
+            raise problem("capability_unavailable", "documents and canvases need a store", operation="open", stage="open")
         if self._db is None:
             self._db = _opened(self.store)
-        w = self._workspace
-        return _runtime(self._db, tenant, folder_of(w.folder, read_only=tuple(w.read_only), store=_file(self.store)) if w else None)
+        return self._db
 
     async def evidence(self, tenant: str, run: str, refs: Sequence[str]) -> Evidence:
         """What a run may cite: its receipts and lists, and of what it does cite the records of logs."""

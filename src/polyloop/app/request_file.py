@@ -67,6 +67,7 @@ class Plan(Struct, frozen=True):
     run_id: str | None = None
     workspace: str | None = None
     permission_mode: str = "auto"
+    canvas: str | None = None
     lang: str | None = None
     fork_of: str | None = None
     result_schema: Json = None
@@ -106,9 +107,8 @@ def load(path: Path, given: Mapping[str, Any]) -> Plan:
         raise refuse(f"{path} is nested too deeply") from error
     except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
         raise refuse(f"{path}: {error}{_hint(str(error))}") from error
-    for name in ("canvas", "spend"):
-        if getattr(file, name) is not None:
-            raise problem("capability_unavailable", f"{path}: {name} is not part of this build", operation="run", stage="arguments")
+    if file.spend is not None:
+        raise problem("capability_unavailable", f"{path}: spend is not part of this build", operation="run", stage="arguments")
     if file.skills:
         raise problem("capability_unavailable", f"{path}: skills are not part of this build", operation="run", stage="arguments")
     return _plan(path, file, given)
@@ -143,6 +143,7 @@ def _plan(path: Path, file: RequestFile, given: Mapping[str, Any]) -> Plan:
         run_id=top["run_id"],
         workspace=file.workspace,
         permission_mode=file.permission_mode or "auto",
+        canvas=file.canvas,
         lang=file.lang,
         fork_of=file.fork_of,
         result_schema=file.result_schema,

@@ -14,14 +14,15 @@ from .runs import Runs, typed
 
 
 @asynccontextmanager
-async def open_runs(store: str, tenant: str, *, dedicated: bool = False) -> AsyncGenerator[Runs]:
+async def open_runs(store: str, tenant: str, *, dedicated: bool = False, to_read: bool = False) -> AsyncGenerator[Runs]:
     """The runs of a tenant in a store: a path, or `sqlite:PATH`. Raises ProblemError (validation, corrupt_store, ...).
 
     `dedicated`: the running loop lives for these runs alone and may wait for the disk itself; that saves two thread switches a commit.
+    `to_read`: nothing will be written.
     """
     check_place(store, tenant)
     with typed("open"):
-        log = open_log(store)
+        log = open_log(store, to_read=to_read)
     if dedicated:
         log.dedicate()
     try:
@@ -34,7 +35,7 @@ async def open_runs(store: str, tenant: str, *, dedicated: bool = False) -> Asyn
 async def read_runs(store: str, tenant: str) -> AsyncGenerator[Runs]:
     """As `open_runs`, for those who only look: a store that is not there is an empty one, and is not made."""
     if "://" in store or locate(store).exists():
-        async with open_runs(store, tenant) as runs:
+        async with open_runs(store, tenant, to_read=True) as runs:
             yield runs
     else:
         yield Runs(MemoryLog(), tenant)

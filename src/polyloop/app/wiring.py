@@ -35,9 +35,9 @@ from polyloop.kernel.seams import (
     Unknown,
 )  # fmt: skip
 from polyloop.toolbox.actions import ToolActions
-from polyloop.toolbox.bridge import DocTool, document_tools
+from polyloop.toolbox.bridge import OperationTool, canvas_tools, document_tools
 from polyloop.toolbox.permission import Mode, Permitted
-from polyloop.toolbox.registry import Registry, Tool, problems_of, usable
+from polyloop.toolbox.registry import Registry, Tool, bad_result, problems_of, usable
 from polyloop.toolbox.submit import Submit
 from polyloop.toolbox.worker import WorkerPool
 from polyloop.workspace import Workspace, workspace_tools
@@ -95,10 +95,9 @@ def judged(request: Request, tools: Registry) -> tuple[Interpreter, Registry]:
     reads, schema = interpreter(request.agent.protocol), request.result_schema
     if schema is None:
         return reads, tools
-    completing = [name for name, spec in tools.specs.items() if spec.completes]
-    if not isinstance(schema, dict) or not ("submit" in completing or (isinstance(reads, NativeTools) and not completing)):
-        message = "result_schema needs an object, and a run that ends with submit or, under native-tools/1, with a final answer"
-        raise problem("validation", message, operation="run", stage="arguments", details={"field": "result_schema"})
+    completing = any(spec.completes for spec in tools.specs.values())
+    if not isinstance(schema, dict) or not (completing or isinstance(reads, NativeTools)):
+        raise bad_result("it must be an object, for a run that ends with a tool or, under native-tools/1, with a final answer")
     if completing:
         return reads, tools.giving(schema)
     shape = usable(schema)
@@ -121,18 +120,24 @@ def request_for(plan: Plan) -> Request:
         assembly["workspace"] = str(plan.base / plan.workspace)
     if plan.allow_unconfined_exec:
         assembly[ALLOW_UNCONFINED] = "true"
+    if plan.canvas is not None:
+        assembly["canvas"] = plan.canvas
     if plan.lang is not None:
         assembly["lang"] = plan.lang
     request = Request(
         uuid7() if plan.run_id is None else plan.run_id, plan.agent, plan.budget, plan.segments, plan.binding, plan.params, assembly,
         result_schema=plan.result_schema, overflow=plan.overflow,
     )  # fmt: skip
-    return with_policies(request, policy_ids(matching(plan.tools, catalogue(None, Library()))))
+    return with_policies(request, policy_ids(matching(plan.tools, catalogue(None, Library(), canvas=plan.canvas or ""))))
 
 
-def catalogue(workspace: Workspace | None, library: Library, skills: Skills | None = None, *, unconfined: bool = False) -> dict[str, Tool]:
-    """Tools by name that a request may ask for: what this build ships."""
+def catalogue(
+    workspace: Workspace | None, library: Library, skills: Skills | None = None, canvas: str = "", *, unconfined: bool = False
+) -> dict[str, Tool]:
+    """Tools by name that a request may ask for: what this build ships. Those of a canvas are there for a run that names one."""
     tools: dict[str, Tool] = {"submit": Submit(), **document_tools(library.of)}
+    if canvas:
+        tools |= canvas_tools(library.canvases, canvas)
     if workspace is not None:
         tools |= {**workspace_tools(workspace), "workspace_exec": exec_tool(workspace, allow_unconfined=unconfined)}
     return tools if skills is None else tools | skill_tools(skills)
@@ -145,9 +150,9 @@ def skills_of(assembly: Mapping[str, str]) -> Skills | None:
 
 
 def _resolved(names: Sequence[str], completes: Sequence[str], known: dict[str, Tool], library: Library, base: str) -> Registry:
-    """The tools of a run. With document tools among them, `submit` holds a submission against the run's receipts."""
+    """The tools of a run. With operations on documents or a canvas among them, `submit` holds a submission against the run's receipts."""
     tools = Registry.resolve(names, known, base, completes)
-    if any(isinstance(tools.find(name), DocTool) for name in tools.specs):
+    if any(isinstance(tools.find(name), OperationTool) for name in tools.specs):
         tools = Registry.resolve(names, {**known, "submit": Submit(evidence=library.evidence)}, base, completes)
     return tools
 
@@ -159,7 +164,7 @@ def wire(plan: Plan, sinks: Sequence[Sink] = ()) -> Wiring:
 
 def catalogue_specs() -> list[ToolSpec]:
     """The specs of all shipped tools, workspace tools included."""
-    return list(Registry(catalogue(Workspace("."), Library(), Skills(".")).values()).specs.values())
+    return list(Registry(catalogue(Workspace("."), Library(), Skills("."), "any").values()).specs.values())
 
 
 def workspace_of(assembly: Mapping[str, str]) -> Workspace:
@@ -179,7 +184,7 @@ def rewire(request: Request, sinks: Sequence[Sink] = (), shared: Workspace | Non
     names, completes = (cast("list[str]", json.loads(assembly.get(key, "[]"))) for key in ("tools", "completes"))
     workspace = None if shared is not None or "workspace" not in assembly else workspace_of(assembly)
     own = shared or workspace
-    known = catalogue(own, library := Library(own), skills_of(assembly), unconfined=ALLOW_UNCONFINED in assembly)
+    known = catalogue(own, library := Library(own), skills_of(assembly), assembly.get("canvas", ""), unconfined=ALLOW_UNCONFINED in assembly)
     tools = _resolved(names, completes, known, library, str(base))
     mode = cast(Mode, assembly.get("permission_mode", "auto"))
     reads, tools = judged(request, tools)

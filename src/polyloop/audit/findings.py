@@ -12,9 +12,9 @@ import msgspec
 
 from polyloop.audit.checks import RULES, check
 from polyloop.audit.checks.finding import Evidence, Finding
-from polyloop.audit.checks.words import say
 from polyloop.formats.blocks import Document
 from polyloop.kernel.objects import Json
+from polyloop.words.findings import say_finding
 from polyloop.workspace import Workspace
 
 from .source import DOCUMENT, SOURCE_BYTES, holds, read_source
@@ -73,7 +73,12 @@ def found(source: bytes, lang: str) -> dict[str, list[dict[str, Any]]]:
 
 
 def _wire(finding: Finding, file: str, lang: str) -> dict[str, Any]:
-    told = {"rule": finding.rule, "severity": finding.severity, "message": say(finding, lang), "evidence": _evidence(finding.evidence, file)}
+    told = {
+        "rule": finding.rule,
+        "severity": finding.severity,
+        "message": say_finding(finding.code, finding.params, lang),
+        "evidence": _evidence(finding.evidence, file),
+    }
     return told | ({"related": [_evidence(e, file) for e in finding.related]} if finding.related else {})
 
 

@@ -9,10 +9,10 @@ import msgspec
 from msgspec import Struct
 
 from polyloop.audit.checks.finding import Location
-from polyloop.audit.checks.words import RULE_WORDS, say_place
 from polyloop.formats import Target
 from polyloop.formats.blocks import Block, Cell, Document, Run, Table
 from polyloop.words.catalog import Lang, say
+from polyloop.words.findings import say_place, say_rule
 
 SCHEMA: Final = "polyloop.audit.v1"
 TARGETS: Final[tuple[Target, ...]] = ("md", "html", "docx")
@@ -88,8 +88,13 @@ def _point(point: Mapping[str, Any], lang: Lang) -> Iterator[Block]:
         yield _text("paragraph", say("audit.nothing", lang))
     for number, finding in enumerate(point["findings"], 1):
         severity = say(f"audit.severity.{finding['severity']}", lang)
-        rule = RULE_WORDS[finding["rule"]][0 if lang == "zh" else 1] if finding["rule"] in RULE_WORDS else str(finding["rule"])
-        yield Block("paragraph", (Run(f"{number}. [{severity}] {rule}", bold=True), Run(say("audit.colon", lang) + str(finding["message"]))))
+        yield Block(
+            "paragraph",
+            (
+                Run(f"{number}. [{severity}] {say_rule(str(finding['rule']), lang)}", bold=True),
+                Run(say("audit.colon", lang) + str(finding["message"])),
+            ),
+        )
         for evidence in (finding["evidence"], *finding.get("related", ())):
             yield Block("quote", (Run(str(evidence["quote"])),))
             yield _text("paragraph", f"—— {evidence['file']}{_place(evidence['location'], lang)}")
@@ -98,7 +103,8 @@ def _point(point: Mapping[str, Any], lang: Lang) -> Iterator[Block]:
 def _place(location: object, lang: Lang) -> str:
     """A model may say a place in its own words."""
     try:
-        told = say_place(msgspec.convert(location, Location), lang)
+        at = msgspec.convert(location, Location)
+        told = say_place(lang, at.unit, at.number, at.page, at.row, at.column)
     except (msgspec.ValidationError, KeyError):
         told = location if isinstance(location, str) else ""
     return (", " if lang == "en" else "，") + told if told else ""

@@ -21,7 +21,7 @@ from . import limits
 from .model import Draft, Edge, Node
 from .places import below, beside
 from .registry import CREATABLE, FIELDS, INPUT, NODE_TYPES, OUTPUT, REGISTRY_HASH, Field, NodeType
-from .seam import DETAIL, GET_STATE, NODE, PAGE, Asked, Doing, Done, Plan, writing
+from .seam import DETAIL, GET_STATE, NODE, PAGE, Asked, Doing, Done, Plan, whole_texts, writing
 from .seam import NODE_TYPES as LIST_NODE_TYPES
 
 #: No outer blanks, no control characters.
@@ -248,6 +248,6 @@ def _after(asked: Asked, plan: Plan) -> Done:
 TABLE: Final[tuple[Doing, ...]] = (
     writing(
         "apply_ops", APPLY_OPS, "Add nodes, update their texts, connect them: up to 20 operations, all or none.", _plan, after=_after,
-        arguments=_Hinting(closed(APPLY_OPS).raw),
+        arguments=_Hinting(closed(whole_texts(APPLY_OPS)).raw),
     ),
 )  # fmt: skip

@@ -23,7 +23,7 @@ from .arranging import WISH, WISHES
 from .desk import Desk
 from .doings import DOINGS
 from .seam import Doing
-from .store import find_canvas
+from .store import find_canvas, list_canvases
 
 
 class CanvasRuntime(Book):
@@ -80,3 +80,8 @@ class CanvasRuntime(Book):
 
         with typed("canvas.wish"):
             await self.db.write(keep)
+
+    async def canvases(self, owner: str) -> list[tuple[str, str]]:
+        """Id and title of all canvases of an owner."""
+        with typed("canvas.list"):
+            return await self.db.read(list_canvases, self.tenant, owner)

@@ -7,12 +7,12 @@ canvas' marks; what its answer issues and counts as read are facts, kept for thi
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from msgspec import Struct
 
 from ..contract.leaf import Operation, Step
-from ..contract.problem import FieldProblem
+from ..contract.problem import FieldProblem, is_object
 from ..contract.schema import Shape, closed
 from ..contract.session import Fact, Need, Session
 from ..contract.snapshot import State
@@ -34,6 +34,18 @@ _REPLY: Final = Shape({"type": "object", "required": ["canvasId", "snapshotHash"
 _WRITTEN: Final = Shape({"type": "object", "required": ["canvasId", *_HASHES], "properties": _HASHES})
 _TOLD: Final = Shape({"type": "object"})
 WRITE: Final = Step("write", effect=True, reply=_REPLY, echo=("canvasId",))
+
+
+def whole_texts(schema: Any) -> Any:
+    """The schema with no text that holds a NUL: not every store can keep one."""
+    if isinstance(schema, list):
+        return [whole_texts(part) for part in cast("list[Any]", schema)]
+    if not is_object(schema):
+        return schema
+    out = {name: whole_texts(part) for name, part in schema.items()}
+    if out.get("type") == "string" and not {"enum", "const", "pattern"} & out.keys():
+        out["pattern"] = r"^[^\x00]*$"
+    return out
 
 
 class Asked(Struct, frozen=True, kw_only=True):
@@ -127,7 +139,7 @@ class Doing(Struct, frozen=True, kw_only=True):
 
 def reading(name: str, schema: dict[str, Any], purpose: str, read: Callable[[Asked, Plan], Done], **more: Any) -> Doing:
     """A read: `schema` = its arguments."""
-    op = Operation(name=f"canvas.{name}", contract=READ, effect="read", arguments=closed(schema), output=_TOLD, steps=(Step("read"),))
+    op = Operation(name=f"canvas.{name}", contract=READ, effect="read", arguments=closed(whole_texts(schema)), output=_TOLD, steps=(Step("read"),))
     return Doing(op=op, purpose=purpose, read=read, **more)
 
 
@@ -138,6 +150,6 @@ def writing(
     """A write based on its argument `snapshotHash`, if it has one. `arguments` = a shape of its own, instead of the closed schema."""
     op = Operation(
         name=f"canvas.{name}", contract=CONTRACT, effect="write", verify="readback", output=_WRITTEN, steps=(WRITE,), confirm=confirm,
-        arguments=arguments or closed(schema), based_on="snapshotHash" if "snapshotHash" in schema["properties"] else "",
+        arguments=arguments or closed(whole_texts(schema)), based_on="snapshotHash" if "snapshotHash" in schema["properties"] else "",
     )  # fmt: skip
     return Doing(op=op, purpose=purpose, plan=plan, **more)

@@ -130,6 +130,12 @@ def _text(body: dict[str, Any]) -> str:
     return msgspec.json.encode(body).decode()
 
 
+def list_canvases(tx: Tx, tenant: str, owner: str) -> list[tuple[str, str]]:
+    """Id and title of all, in the order of their making."""
+    rows = tx.rows("select id, title from canvas where tenant = ? and owner = ? order by created, id", tenant, owner)
+    return [(canvas_id, title) for canvas_id, title in rows]
+
+
 def cell_of(column: int, row: int) -> int:
     """The number of a cell; those of one column follow one another."""
     return (column + _MIDDLE) * _COLUMN + row + _MIDDLE

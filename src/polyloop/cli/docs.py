@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from pathlib import Path
-from typing import Annotated, Any, Final, cast
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -16,9 +14,9 @@ from polyloop.contract.problem import as_wire, problem
 from polyloop.contract.task import Ticket
 from polyloop.documents.leaves import ASIDE, OPERATIONS, PURPOSE
 from polyloop.journal.carry import Caller
-from polyloop.toolbox.permission import MODES
 from polyloop.words.catalog import say
 
+from .arguments import arguments, mode_of
 from .docs_view import for_people, task_line
 from .frame import Place, carry_out, placed
 
@@ -26,33 +24,6 @@ app: Final = typer.Typer(no_args_is_help=True, help="Documents: create, read, ch
 #: Operations that have nothing to do in a store that is not there.
 LOOKS: Final = frozenset({*ASIDE, *(name for name, op in OPERATIONS.items() if op.effect == "read")})
 OpArgument = Annotated[str, typer.Argument(metavar="OP", help="Operation; `polyloop docs ops` lists them.")]
-
-
-def _arguments(source: str) -> dict[str, Any]:
-    """Raises ProblemError(validation) for what is no JSON object."""
-    try:
-        text = sys.stdin.read() if source == "-" else Path(source).read_text("utf-8")
-        value = json.loads(text, object_pairs_hook=_once, parse_constant=_no_constant)
-    except (OSError, ValueError, RecursionError) as error:
-        raise _no_arguments(str(error), "not_json") from error
-    if not isinstance(value, dict):
-        raise _no_arguments("a JSON object is needed", "wrong_type")
-    return cast("dict[str, Any]", value)
-
-
-def _no_arguments(why: str, issue: str) -> Exception:
-    return problem("validation", f"--args: {why}", operation="docs", stage="arguments", details={"field": "", "issue": issue})
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise ValueError("a name stands twice in one object")
-    return found
-
-
-def _no_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON number")
 
 
 @app.command()
@@ -73,13 +44,11 @@ def call(
     """Carry out one operation."""
 
     async def work() -> tuple[dict[str, Any], int]:
-        if mode not in MODES:
-            details = {"field": "mode", "issue": "invalid_value"}
-            raise problem("validation", f"--mode is one of {', '.join(MODES)}", operation="docs", stage="arguments", details=details)
         caller = Caller(
-            mode=mode, session=session, plan_id=plan, approved_by=PERSON if yes else "", dry_run=dry_run, person=True, wait_s=wait, user=user
-        )
-        given = _arguments(args)
+            mode=mode_of(mode, "docs"), session=session, plan_id=plan, approved_by=PERSON if yes else "", dry_run=dry_run, person=True, wait_s=wait,
+            user=user,
+        )  # fmt: skip
+        given = arguments(args, "docs")
         looks = op not in PURPOSE or op in LOOKS or dry_run
         reading = looks and not session
         with read_documents(place.store, place.tenant) if reading else open_documents(place.store, place.tenant, workdir) as documents:

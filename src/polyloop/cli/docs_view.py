@@ -11,8 +11,8 @@ import msgspec
 from polyloop.contract.problem import as_wire
 from polyloop.contract.task import Ticket
 from polyloop.formats.blocks import Loss
-from polyloop.formats.words import say_loss
 from polyloop.words.catalog import Lang, say
+from polyloop.words.losses import say_loss
 
 from .cells import fit, pad, width
 
@@ -37,7 +37,7 @@ def for_people(lang: Lang, op: str, answer: dict[str, Any]) -> str:
     if isinstance(rows := answer.get("items"), list):
         more = [] if answer.get("complete") else [say("doc.list.incomplete", lang)]
         return "\n".join([*table(cast("list[dict[str, Any]]", rows)), *more]) or say("list.none", lang)
-    losses = [f"  - {say_loss(loss, lang)}" for loss in _losses(answer)]
+    losses = [f"  - {say_loss(loss.code, lang, loss.count, loss.detail)}" for loss in _losses(answer)]
     return "\n".join([line, *losses, json.dumps(answer.get("data", answer), ensure_ascii=False, indent=2)])
 
 

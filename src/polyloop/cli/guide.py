@@ -14,7 +14,7 @@ from .frame import Place, carry_out
 
 def guide(
     place: Place,
-    subject: Annotated[str, typer.Argument(metavar="SUBJECT", help="documents.")],
+    subject: Annotated[str, typer.Argument(metavar="SUBJECT", help="documents or canvas.")],
 ) -> None:
     """Print how the tools of a subject are used: the text that every run with these tools is given."""
 

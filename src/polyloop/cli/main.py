@@ -8,7 +8,7 @@ from typing import Final
 
 import typer
 
-from . import approvals, docs, gateway, phases, runs
+from . import approvals, canvas, docs, gateway, phases, runs
 from .audit import audit
 from .demo import demo
 from .frame import LangOption, StoreOption, TenantOption, placed, refuse_word
@@ -27,6 +27,7 @@ COMMANDS: Final = {
 for _name, _command in COMMANDS.items():
     app.command(_name)(placed(_command))
 app.add_typer(approvals.app, name="approvals")
+app.add_typer(canvas.app, name="canvas")
 app.add_typer(docs.app, name="docs")
 app.add_typer(gateway.app, name="gateway")
 app.add_typer(phases.app, name="phases")

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from .errors import Damaged, DbError
+from .errors import Damaged, DbError, NewerSchema
 from .schema import Schema, migrate, pending
-from .sqlite import SqliteSession
+from .sqlite import Mode, SqliteSession
 
 #: Shorter files are no database; SQLite would take the shortest for new ones and fill them.
 SMALLEST_BYTES = 512
@@ -53,6 +53,27 @@ def prepare(path: Path, schemas: Sequence[Schema]) -> SqliteSession:
         session.abandon()
         raise
     return session
+
+
+def prepare_to_read(path: Path, schemas: Sequence[Schema]) -> tuple[Mode, SqliteSession]:
+    """A connection to a store that is only looked at, and how it was opened. Where the disk is full or cannot be written, it writes nothing.
+
+    With no log beside it, or an empty one, all there is stands in the file: then that alone is read. Raises as `prepare`.
+    """
+    try:
+        return "write", prepare(path, schemas)
+    except (Damaged, NewerSchema):
+        raise
+    except DbError:
+        log = Path(f"{path}-wal")
+        modes: list[Mode] = ["read"] if log.exists() and log.stat().st_size else ["read", "still"]
+        for mode in modes:
+            with suppress(DbError):  # what is raised is why it cannot be opened as usual
+                session = SqliteSession(path, mode)
+                if not pending(session, session.tables(), schemas):
+                    return mode, session
+                session.abandon()
+        raise
 
 
 def _make(path: Path, schemas: Sequence[Schema]) -> None:

@@ -24,7 +24,7 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar, TypeVarTuple, cast
 
-from .birth import locate, prepare
+from .birth import locate, prepare, prepare_to_read
 from .errors import Closed, CommitUnknown, DbError
 from .schema import Schema
 from .sqlite import SqliteSession
@@ -68,17 +68,20 @@ class Database:
         self._thread.start()
 
     @classmethod
-    def open(cls, where: str | Path, schemas: Sequence[Schema]) -> Database:
+    def open(cls, where: str | Path, schemas: Sequence[Schema], *, to_read: bool = False) -> Database:
         """Open the store at a path or `sqlite:PATH`; make it (0600, parent folders too) if it is not there; migrate it.
 
         Also `postgresql://...`: a database that is there, and empty or ours. Raises Damaged (not a database, empty, foreign),
-        NewerSchema (file untouched), DbError.
+        NewerSchema (file untouched), DbError. `to_read`: nothing will be written, so a disk that is full or read-only will do.
         """
         if isinstance(where, str) and where.startswith(("postgresql://", "postgres://")):
             from .postgres import PostgresSession, prepare_postgres
 
             return cls(partial(PostgresSession, where), prepare_postgres(where, schemas))
         path = locate(where)
+        if to_read:
+            mode, session = prepare_to_read(path, schemas)
+            return cls(partial(SqliteSession, path, mode), session)
         return cls(partial(SqliteSession, path), prepare(path, schemas))
 
     async def write(self, fn: Callable[[Tx, *Ts], T], *args: *Ts) -> T:

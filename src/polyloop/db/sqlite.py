@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Final, Literal, cast
+from urllib.parse import quote
 
 import apsw
 
@@ -22,6 +23,8 @@ BUSY_TIMEOUT_MS = 10_000
 FOLD_PAGES = 1000
 #: Bytes the WAL file may keep after it has been folded in.
 WAL_KEPT_BYTES = 64 << 20
+Mode = Literal["write", "read", "still"]
+_MODES: Final[dict[Mode, str]] = {"write": "mode=rw", "read": "mode=ro", "still": "mode=ro&immutable=1"}
 #: Earlier versions have a race that can lose the WAL (fixed in 3.51.3).
 OLDEST = (3, 51, 3)
 
@@ -55,17 +58,20 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 
 class SqliteSession:
-    """One connection, used by one thread at a time. It never creates a file that is not there."""
+    """One connection, used by one thread at a time. It never creates a file that is not there.
+
+    `mode`: "write"; "read" for a file, or "still" for a whole disk, that nobody can write.
+    """
 
     __slots__ = ("_conn", "_execute", "_file", "_pages", "_path")
     dialect: ClassVar[Dialect] = "sqlite"
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, mode: Mode = "write") -> None:
         version = tuple(int(part) for part in apsw.sqlite_lib_version().split("."))
         if version < OLDEST:
             raise DbError(f"SQLite {apsw.sqlite_lib_version()} is too old: {'.'.join(map(str, OLDEST))} is needed")
         try:
-            self._conn = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+            self._conn = apsw.Connection(f"file:{quote(str(path))}?{_MODES[mode]}", flags=apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_URI)
             self._conn.set_busy_timeout(BUSY_TIMEOUT_MS)
             # Until `configure`, closing must not fold the WAL in: a store that is refused stays as it is.
             self._conn.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)

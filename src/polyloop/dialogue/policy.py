@@ -1,7 +1,7 @@
 """Policy texts: the behavioural clauses of the operation contracts, as a segment of the runs whose tools they are about.
 
 A text changes only together with its version. It grants nothing; what a tool may do is decided where it is carried out.
-Seed: S0.1-S0.44 (documents).
+Seed: S0.1-S0.44 (documents), S1.1-S1.97 (canvas).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..contract.problem import problem
 
 Lang = Literal["zh", "en"]
 #: id -> version of its texts.
-VERSIONS: Final[dict[str, str]] = {"documents": "1"}
+VERSIONS: Final[dict[str, str]] = {"documents": "1", "canvas": "1"}
 
 
 class Policy(Struct, frozen=True):

@@ -110,7 +110,7 @@ class Block(Struct, frozen=True, omit_defaults=True):
 
 
 class Loss(Struct, frozen=True, omit_defaults=True):
-    """Something the block tree (or a format written) cannot carry. `code` has its sentence in `formats.words`; `detail` names an instance."""
+    """Something the block tree (or a format written) cannot carry. `code` has its sentence in `words.losses`; `detail` names an instance."""
 
     code: str
     count: int = 1

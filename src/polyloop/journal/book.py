@@ -9,6 +9,7 @@ from ..contract.approval import Approval, Decision, at, decide
 from ..contract.ledger import Entry
 from ..contract.problem import problem
 from ..contract.session import Read
+from ..contract.task import Ticket
 from . import operations
 from .carry import typed
 from .operations import Recorded
@@ -67,3 +68,7 @@ class Book:
         if found is None or not found.entry.operation.startswith(self.prefix):
             raise problem("not_found", f"there is no operation {operation_id}", stage="resolve", details={"operationId": operation_id})
         return found
+
+    async def task(self, task_id: str) -> Ticket:
+        """A task an operation of this subject began. Raises not_found."""
+        raise problem("not_found", f"there is no task {task_id}", stage="resolve", details={"taskId": task_id})

@@ -13,7 +13,7 @@ from .steps import account
 
 
 class Finding(Struct, frozen=True):
-    """The first thing wrong. `kind`: chain, body, blob, unknown_kind, illegal, counters, head."""
+    """The first thing wrong. `kind`: chain, fence, body, blob, unknown_kind, illegal, counters, head."""
 
     kind: str
     seq: int
@@ -36,10 +36,10 @@ class Verdict(Struct, frozen=True):
 
 def verify(sealed: Sequence[Sealed], blobs: Mapping[str, bytes], head: str = "") -> Verdict:
     """Check hashes, bodies, blobs, legality and counters; with `head`, that the log still reaches that kept hash."""
-    prev, erased, state, problem = r.ZERO_HASH, 0, State(), None
+    prev, fence, erased, state, problem = r.ZERO_HASH, 0, 0, State(), None
     legal = all(s.body is not None for s in sealed)
     for i, s in enumerate(sealed):
-        problem = _chained(s, i, prev)
+        problem = _chained(s, i, prev, fence)
         if problem is None and s.body is not None:
             record, problem = _decoded(s, s.body)
             if record is not None:
@@ -50,21 +50,21 @@ def verify(sealed: Sequence[Sealed], blobs: Mapping[str, bytes], head: str = "")
         erased += s.body is None
         if problem is not None:
             break
-        prev = s.hash
+        prev, fence = s.hash, s.fence
     if problem is None and head and head != r.ZERO_HASH and all(s.hash != head for s in sealed):
         problem = Finding("head", len(sealed) - 1, "the kept head is not in this log: it was cut or replaced")
     ended = bool(sealed) and sealed[-1].kind == "run_ended"
     return Verdict(len(sealed), ended, prev, erased, problem)
 
 
-def _chained(s: Sealed, seq: int, prev: str) -> Finding | None:
+def _chained(s: Sealed, seq: int, prev: str, fence: int) -> Finding | None:
     if s.seq != seq or s.prev != prev:
         return Finding("chain", seq, "this record does not follow the one before it")
     if s.body is not None and r.digest_of(s.salt, s.body) != s.body_digest:
         return Finding("body", seq, "the body does not match its digest")
     if r.chain_hash(prev, s.seq, s.kind, s.at, s.fence, s.body_digest) != s.hash:
         return Finding("chain", seq, "the hash does not match the record")
-    return None
+    return Finding("fence", seq, "its writer had lost the run to a later holder") if s.fence < fence else None
 
 
 def _decoded(s: Sealed, body: bytes) -> tuple[Record | None, Finding | None]:

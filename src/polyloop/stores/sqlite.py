@@ -195,10 +195,10 @@ class SqliteLog:
             raise typed(error) from error
 
 
-def open_log(where: str | Path, clock: Clock | None = None) -> SqliteLog:
-    """A log with a database of its own. Raises CorruptStore, NewerSchema (file untouched), StoreError."""
+def open_log(where: str | Path, clock: Clock | None = None, *, to_read: bool = False) -> SqliteLog:
+    """A log with a database of its own. Raises CorruptStore, NewerSchema (file untouched), StoreError. `to_read`: see `Database.open`."""
     try:
-        return SqliteLog(Database.open(where, [SCHEMA]), clock)
+        return SqliteLog(Database.open(where, [SCHEMA], to_read=to_read), clock)
     except DbError as error:
         raise typed(error) from error
 

@@ -1,4 +1,4 @@
-"""Operations of the contract as tools of a run: what an answer means for the run, and the tools `doc_*`.
+"""Operations of the contract as tools of a run: what an answer means for the run, and the tools `doc_*` and `canvas_*`.
 
 Theory of operation. A tool is made from a leaf: its schema is the leaf's arguments, its key the intent's. The answer of the
 pipeline becomes an outcome by one table (`outcome`); its business status stands in the receipt alone (S0.19). `settle` is
@@ -10,10 +10,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Iterable
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from ..canvas.doings import AGENT
+from ..canvas.seam import Doing
+from ..contract.approval import Decision
 from ..contract.evidence import Evidence as Citable
 from ..contract.evidence import Item
 from ..contract.ledger import Entry
@@ -41,6 +45,8 @@ _BY_KIND: Final = {
 }  # fmt: skip
 #: Bytes of JSON around what is shown.
 _ROOM: Final = 200
+#: Bytes of one answer about a canvas: a page of nodes, one of connections, and what frames them.
+_CANVAS_BYTES: Final = 160_000
 LIST_MARK: Final = "listed"
 #: Operations of several steps: what one left undone, another may go on with (S0.8).
 _IN_PARTS: Final = frozenset({"create", "update", "checkpoint_update"})
@@ -120,37 +126,49 @@ def items(run: str, entries: list[Entry], lists: list[Read], tickets: list[Ticke
     return out + [Item(ref=read.id, type="list", run=run, complete=read.level == 1) for read in lists]
 
 
-class DocTool(Struct, frozen=True):
-    """A handler for a registry. `of(tenant)` = the documents of a tenant; the run's id is its session there."""
+class Subject(Protocol):
+    """What a subject's runtime offers its tools: documents, canvases."""
+
+    async def call(self, name: str, arguments: dict[str, Any], caller: Caller) -> Answer: ...
+    async def settle(self, key: str) -> Entry | None: ...
+    async def task(self, task_id: str) -> Ticket: ...
+    async def note(self, session: str, *facts: Read) -> None: ...
+    async def decide(self, plan_id: str, decision: Decision, *, by: str) -> Any: ...
+
+
+class OperationTool(Struct, frozen=True):
+    """A handler for a registry. `of(tenant)` = the subject's things of a tenant; the run's id is its session there. `within` = what the
+    run is bound to; `policy` = what a run that has it is told about its use.
+    """
 
     name: str
-    of: Callable[[str], DocRuntime]
+    of: Callable[[str], Subject]
     spec: ToolSpec
+    policy: str
+    within: str = ""
     idempotent: bool = True
-    #: What a run that has it is told about its use.
-    policy: str = "documents"
 
     async def run(self, action: Action) -> Outcome | Deferred:
-        documents = self.of(action.scope)
-        caller = Caller(session=action.run_id, key=action.key if self.spec.effect == "write" else "")
+        subject = self.of(action.scope)
+        caller = Caller(session=action.run_id, key=action.key if self.spec.effect == "write" else "", within=self.within)
         if action.approved and action.token.startswith(ASKED + PLAN):
             plan_id = action.token.removeprefix(ASKED)
-            await documents.decide(plan_id, "approved", by="run")
-            caller = Caller(session=caller.session, key=caller.key, plan_id=plan_id)
+            await subject.decide(plan_id, "approved", by="run")
+            caller = replace(caller, plan_id=plan_id)
         elif action.approved:
-            caller = Caller(session=caller.session, key=caller.key, approved_by="run")
-        answer = await self._fitting(documents, dict(action.args), caller)
+            caller = replace(caller, approved_by="run")
+        answer = await self._fitting(subject, dict(action.args), caller)
         if isinstance(answer, Ticket) and self.spec.effect == "read":  # asked how it stands: that it is open is an answer
             return Outcome("ok", (Part(text=json.dumps(shown(answer)[0], ensure_ascii=False)),), evidence=(_ticket_evidence(answer),))
         if not isinstance(answer, dict) or "items" not in answer:
             return outcome(answer)
         ref = f"list_{action.key[:16]}"
-        await documents.note(action.run_id, Read(LIST_MARK, ref, level=int(answer["complete"])))
+        await subject.note(action.run_id, Read(LIST_MARK, ref, level=int(answer["complete"])))
         return outcome({**answer, "ref": ref}, ref)
 
-    async def _fitting(self, documents: DocRuntime, args: dict[str, Any], caller: Caller) -> Answer:
+    async def _fitting(self, subject: Subject, args: dict[str, Any], caller: Caller) -> Answer:
         """The answer, asked for again with less until the model can be shown all of it."""
-        answer = await documents.call(self.name, args, caller)
+        answer = await subject.call(self.name, args, caller)
         room = self.spec.result_limit - _ROOM
         while isinstance(answer, dict) and (size := len(json.dumps(answer, ensure_ascii=False).encode())) > room:
             if answer.get("count", 0) > 1:
@@ -159,9 +177,9 @@ class DocTool(Struct, frozen=True):
                 args = {**args, "maxChars": max(1, min(args.get("maxChars", size) // 2, room * 2 // 3))}
             else:
                 return Problem(
-                    "invalid_response", f"{size} bytes in one piece, and only {room} can be shown", operation=f"doc.{self.name}", stage="output"
+                    "invalid_response", f"{size} bytes in one piece, and only {room} can be shown", operation=self.spec.name, stage="output"
                 )
-            answer = await documents.call(self.name, args, caller)
+            answer = await subject.call(self.name, args, caller)
         return answer
 
     @property
@@ -170,17 +188,31 @@ class DocTool(Struct, frozen=True):
 
     async def _settle(self, action: Action, token: str | None, fence: bool) -> Settled:  # noqa: FBT001  # the seam's signature
         try:
-            documents = self.of(action.scope)
-            entry = await documents.settle(action.key)
+            subject = self.of(action.scope)
+            entry = await subject.settle(action.key)
             begun = entry.receipt.data.get("taskId") if entry and entry.receipt else None
-            return settled(entry, await documents.task(begun) if begun else None)
+            return settled(entry, await subject.task(begun) if begun else None)
         except ProblemError:
             return Unknown()  # a service that cannot be asked
 
 
-def document_tools(of: Callable[[str], DocRuntime]) -> dict[str, DocTool]:
+def document_tools(of: Callable[[str], Subject]) -> dict[str, OperationTool]:
     """The tools `doc_*`, one for each operation."""
-    return {f"doc_{name}": DocTool(name, of, _spec(name)) for name in PURPOSE}
+    return {f"doc_{name}": OperationTool(name, of, _spec(name), "documents") for name in PURPOSE}
+
+
+def canvas_tools(of: Callable[[str], Subject], canvas_id: str) -> dict[str, OperationTool]:
+    """The tools `canvas_*` for the canvas a run is bound to: what an agent may do there, and nothing that is for people alone."""
+    return {name: OperationTool(name, of, _canvas_spec(doing), "canvas", canvas_id) for name, doing in AGENT.items()}
+
+
+def _canvas_spec(doing: Doing) -> ToolSpec:
+    writes = doing.op.effect != "read"
+    schema = cast("dict[str, Json]", doing.op.arguments.raw)
+    return ToolSpec(
+        doing.tool, doing.purpose, schema, "write" if writes else "read", "probe" if writes else "rerun", "async", result_limit=_CANVAS_BYTES,
+        defers=writes,
+    )  # fmt: skip
 
 
 def _spec(name: str) -> ToolSpec:

@@ -90,19 +90,13 @@ class Registry:
         return Registry(tools, [tool.spec.name for tool in tools if self.specs[tool.spec.name].completes])
 
     def giving(self, schema: dict[str, Json]) -> Registry:
-        """These tools with `result` of `submit` needed and of this schema, as the model sees it and as it is checked.
+        """These tools with `result` of each that completes needed and of this schema, as the model sees it and as it is checked.
 
-        Raises ProblemError (validation) for a schema that is none.
+        Raises ProblemError (validation): a schema that is none, a tool that completes and has no `result`.
         """
-        spec = self.specs["submit"]
-        shape = dict(spec.schema)
-        defined = {key: schema[key] for key in ("$defs", "definitions") if key in schema}  # references start from the root
-        inner = {key: value for key, value in schema.items() if key not in defined}
-        shape |= {"properties": {**cast("dict[str, Json]", shape["properties"]), "result": inner}, **defined}
-        shape["required"] = [*dict.fromkeys([*cast("list[str]", shape["required"]), "result"])]
-        usable(shape)
         out = Registry(self._tools.values())
-        out.specs = MappingProxyType({**self.specs, "submit": replace(spec, schema=shape)})
+        given = {name: replace(spec, schema=_giving(name, spec.schema, schema)) for name, spec in self.specs.items() if spec.completes}
+        out.specs = MappingProxyType({**self.specs, **given})
         return out
 
     def find(self, name: str) -> Tool | None:
@@ -128,7 +122,26 @@ def usable(schema: dict[str, Json]) -> Shape:
     try:
         shape.problems(None)
     except Exception as why:  # the validator's own error has no common base
-        raise problem("validation", f"result_schema: {why}", operation="run", stage="arguments", details={"field": "result_schema"}) from why
+        raise bad_result(str(why)) from why
+    return shape
+
+
+def bad_result(why: str) -> Exception:
+    return problem("validation", f"result_schema: {why}", operation="run", stage="arguments", details={"field": "result_schema"})
+
+
+def _giving(name: str, own: dict[str, Json], schema: dict[str, Json]) -> dict[str, Json]:
+    """The arguments of a tool that completes, its `result` needed and, beside what the tool itself asks of it, of this schema."""
+    properties = cast("dict[str, Json]", own.get("properties", {}))
+    if "result" not in properties:
+        raise bad_result(f"{name} completes the run and has no parameter `result`")
+    defined = {key: schema[key] for key in ("$defs", "definitions") if key in schema}  # references start from the root
+    inner: dict[str, Json] = {key: value for key, value in schema.items() if key not in defined}
+    mine = {key: value for key, value in cast("dict[str, Json]", properties["result"]).items() if key != "description"}
+    result: Json = {"allOf": [cast(Json, mine), inner]} if mine else inner
+    needed = dict.fromkeys([*cast("list[str]", own.get("required", [])), "result"])
+    shape: dict[str, Json] = {**own, **defined, "properties": {**properties, "result": result}, "required": [*needed]}
+    usable(shape)
     return shape
 
 

@@ -9,6 +9,35 @@ Lang = Literal["zh", "en"]
 #: What the mention of a reference column begins with, in every language; its number follows (S1.26).
 MENTION: Final = "@参考图"
 
+#: Choices that say nothing without the question they answer.
+BARE_CHOICES: Final = frozenset(
+    [
+        "是",
+        "否",
+        "好",
+        "不",
+        "不用",
+        "可以",
+        "不可以",
+        "同意",
+        "不同意",
+        "确认",
+        "取消",
+        "继续",
+        "停止",
+        "yes",
+        "no",
+        "ok",
+        "cancel",
+        "continue",
+        "stop",
+        "true",
+        "false",
+        "agree",
+        "disagree",
+    ]
+)
+
 SENTENCES: Final[dict[str, tuple[str, str]]] = {
     "detail.valid_steps": ("有效步数", "valid steps"),
     "detail.iterations": ("模型调用次数", "model calls"),

@@ -31,7 +31,7 @@ class Evidence(Struct, frozen=True):
 
 
 class Finding(Struct, frozen=True, omit_defaults=True):
-    """`code` and `params` have their sentence in `checks.words`; `related` holds what the evidence contradicts, when it is elsewhere."""
+    """`code` and `params` have their sentence in `words.findings`; `related` holds what the evidence contradicts, when it is elsewhere."""
 
     rule: str
     severity: Severity

@@ -1,11 +1,12 @@
-"""The sentence for each message code, in Chinese and English. Parameters stand in braces; documents' own words are quoted by the caller."""
+"""What an audit says of a document: a sentence for each code of a finding, the names of rules and of places, in Chinese and English.
+
+Parameters stand in braces; a document's own words come as such.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from polyloop.audit.checks.finding import Finding, Location
+from collections.abc import Mapping
+from typing import Final
 
 MESSAGE_WORDS: Final[dict[str, tuple[str, str]]] = {
     "numbering_gap": ("序号“{label}”不连续，此处应为第{expected}项", "number “{label}” leaves a gap; {expected} was expected"),
@@ -100,16 +101,22 @@ _PLACES: Final = {
 }
 
 
-def say(finding: Finding, lang: str) -> str:
-    """The finding's sentence, zh or en."""
-    return MESSAGE_WORDS[finding.code][0 if lang == "zh" else 1].format_map(finding.params)
+def say_finding(code: str, params: Mapping[str, object], lang: str) -> str:
+    """A finding's sentence, zh or en."""
+    return MESSAGE_WORDS[code][0 if lang == "zh" else 1].format_map(params)
 
 
-def say_place(location: Location, lang: str) -> str:
-    at = 0 if lang == "zh" else 1
-    place = _PLACES[location.unit][at].format(number=location.number)
-    if location.page:
-        place = (f"第{location.page}页" if at == 0 else f"page {location.page}, ") + place
-    if location.row:
-        place += f"（表格第{location.row}行第{location.column}格）" if at == 0 else f" (row {location.row}, cell {location.column} of the table)"
+def say_rule(rule: str, lang: str) -> str:
+    """What a rule looks for; a rule that is a model's own says it by its name."""
+    return RULE_WORDS[rule][0 if lang == "zh" else 1] if rule in RULE_WORDS else rule
+
+
+def say_place(lang: str, unit: str, number: int, page: int = 0, row: int = 0, column: int = 0) -> str:
+    """A place in a document: all numbers count from 1, 0 = there is none."""
+    zh = lang == "zh"
+    place = _PLACES[unit][0 if zh else 1].format(number=number)
+    if page:
+        place = (f"第{page}页" if zh else f"page {page}, ") + place
+    if row:
+        place += f"（表格第{row}行第{column}格）" if zh else f" (row {row}, cell {column} of the table)"
     return place

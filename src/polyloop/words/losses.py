@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from polyloop.formats.blocks import Loss
+from typing import Final
 
 LOSS_WORDS: Final[dict[str, tuple[str, str]]] = {
     "cell_blocks": ("单元格内的列表、标题等按行保留", "lists, headings and the like inside cells are kept as lines"),
@@ -58,11 +55,9 @@ LOSS_WORDS: Final[dict[str, tuple[str, str]]] = {
 }  # fmt: skip
 
 
-def say_loss(loss: Loss, lang: str) -> str:
-    sentence = LOSS_WORDS[loss.code][0 if lang == "zh" else 1]
-    times = f"（{loss.count}）" if lang == "zh" else f" ({loss.count})"
-    return (
-        sentence
-        + (times if loss.count > 1 else "")
-        + (f"：{loss.detail}" if loss.detail and lang == "zh" else f": {loss.detail}" if loss.detail else "")
-    )
+def say_loss(code: str, lang: str, count: int = 1, detail: str = "") -> str:
+    """The sentence of a loss, zh or en, with how often and where."""
+    zh = lang == "zh"
+    times = (f"（{count}）" if zh else f" ({count})") if count > 1 else ""
+    instance = (f"：{detail}" if zh else f": {detail}") if detail else ""
+    return LOSS_WORDS[code][0 if zh else 1] + times + instance

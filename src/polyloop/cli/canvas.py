@@ -1,0 +1,135 @@
+"""Commands of canvases: make one, list them, and carry out every operation by its tool name."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Annotated, Any, Final
+
+import typer
+
+from polyloop.app.approvals import PERSON
+from polyloop.app.documents import canvases_of, open_database, read_database
+from polyloop.canvas.doings import DOINGS
+from polyloop.contract.operation import shown
+from polyloop.contract.problem import problem
+from polyloop.journal.carry import Caller
+from polyloop.words.catalog import say
+
+from .arguments import arguments, mode_of
+from .frame import Place, carry_out, placed
+
+app: Final = typer.Typer(no_args_is_help=True, help="Canvases: make, read, change; every write answers with a receipt.")
+ToolArgument = Annotated[str, typer.Argument(metavar="TOOL", help="Operation; `polyloop canvas tools` lists them.")]
+CanvasOption = Annotated[str, typer.Option("--canvas", help="Id of the canvas.")]
+OwnerOption = Annotated[str, typer.Option("--owner", help="Whose canvas.")]
+YesOption = Annotated[bool, typer.Option("--yes", help="Approve and carry out in one.")]
+PlanOption = Annotated[str, typer.Option("--plan", help="The approved plan this call consumes.")]
+SessionOption = Annotated[str, typer.Option("--session", help="A session; made on first use.")]
+ModeOption = Annotated[str, typer.Option("--mode", help="read_only, request_approval or auto.")]
+
+
+def _carry(place: Place, tool: str, given: dict[str, Any], mode: str, **more: Any) -> tuple[dict[str, Any], int]:
+    async def work() -> tuple[dict[str, Any], int]:
+        caller = Caller(mode=mode_of(mode, "canvas"), **more)
+        doing = DOINGS.get(tool)
+        looks = (doing is None or doing.read is not None or caller.dry_run) and not caller.session
+        with (read_database if looks else open_database)(place.store, place.tenant) as db:
+            return shown(await canvases_of(db, place.tenant).call(tool, given, caller))
+
+    return carry_out(place, work)
+
+
+def _print(place: Place, tool: str, answer: dict[str, Any], code: int) -> None:
+    if place.as_json:
+        place.print_json(answer)
+    else:
+        sys.stdout.write(_for_people(place, tool, answer) + "\n")
+    if code:
+        raise typer.Exit(code)
+
+
+def _for_people(place: Place, tool: str, answer: dict[str, Any]) -> str:
+    if error := answer.get("error"):
+        line = say(f"doc.{error['details'].get('status') or 'failed'}", place.lang, operation=error["operation"] or tool)
+        return "\n".join([line, f"{error['kind']}: {error['message']}", *(f"planId {p}" for p in [error["details"].get("planId")] if p)])
+    line = say("doc.success", place.lang, operation=answer.get("operation", tool))
+    return f"{line}\n{json.dumps(answer.get('data', answer), ensure_ascii=False, indent=2)}"
+
+
+@app.command()
+@placed
+def new(
+    place: Place,
+    title: Annotated[str, typer.Option("--title", help="What it is called.")],
+    owner: OwnerOption = "local",
+    session: SessionOption = "",
+    mode: ModeOption = "auto",
+    yes: YesOption = False,
+) -> None:
+    """Make a canvas."""
+    answer, code = _carry(place, "canvas_new", {"title": title}, mode, session=session, owner=owner, approved_by=PERSON if yes else "")
+    _print(place, "canvas_new", answer if code else {**answer["data"], "receipt": answer} if place.as_json else answer, code)
+
+
+@app.command("list")
+@placed
+def list_(place: Place, owner: OwnerOption = "local") -> None:
+    """The canvases of an owner."""
+
+    async def work() -> list[tuple[str, str]]:
+        with read_database(place.store, place.tenant) as db:
+            return await canvases_of(db, place.tenant).canvases(owner)
+
+    found = carry_out(place, work)
+    if place.as_json:
+        place.print_json({"canvases": [{"canvasId": canvas_id, "title": title} for canvas_id, title in found]})
+    else:
+        sys.stdout.write("".join(f"{canvas_id}  {title}\n" for canvas_id, title in found))
+
+
+@app.command()
+@placed
+def call(
+    place: Place,
+    tool: ToolArgument,
+    canvas: CanvasOption,
+    args: Annotated[str, typer.Option("--args", metavar="FILE|-", help="The arguments, a JSON object.")],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only the plan.")] = False,
+    yes: YesOption = False,
+    plan: PlanOption = "",
+    session: SessionOption = "",
+    mode: ModeOption = "auto",
+    owner: OwnerOption = "local",
+) -> None:
+    """Carry out one operation."""
+
+    async def given() -> dict[str, Any]:
+        return arguments(args, "canvas")
+
+    asked = carry_out(place, given)
+    more = {"session": session, "plan_id": plan, "approved_by": PERSON if yes else "", "dry_run": dry_run, "owner": owner, "within": canvas}
+    _print(place, tool, *_carry(place, tool, asked, mode, **more))
+
+
+@app.command()
+@placed
+def tools(place: Place) -> None:
+    """The operations there are; those for people alone are marked."""
+    if place.as_json:
+        place.print_json({"tools": [{"name": name, "purpose": d.purpose, "people": d.people} for name, d in DOINGS.items()]})
+    else:
+        sys.stdout.write("".join(f"{name:<26} {'*' if d.people else ' '} {d.purpose}\n" for name, d in DOINGS.items()))
+
+
+@app.command()
+@placed
+def schema(place: Place, tool: ToolArgument) -> None:
+    """The JSON Schema of an operation's arguments."""
+
+    async def work() -> dict[str, Any]:
+        if tool not in DOINGS:
+            raise problem("not_found", f"there is no operation {tool!r}", operation="canvas", stage="arguments")
+        return DOINGS[tool].op.arguments.raw
+
+    place.print_json(carry_out(place, work))
