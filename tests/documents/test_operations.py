@@ -215,7 +215,7 @@ def test_versions(office: Office) -> None:
     assert [(v["version"], v["revision"], v["label"]) for v in listed["items"]] == [(1, 1, "first"), (2, 2, "checkpoint")]
     assert listed["complete"] is True
     diff = office.do("version_diff", {"nodeId": node_id, "from": 1, "to": 2})["data"]
-    assert (len(diff["added"]), diff["updated"], diff["removed"]) == (1, [], [])
+    assert diff["counts"] == {"same": 1, "added": 1, "removed": 0, "changed": 0, "moved": 0}
     office.refused("validation", "version_revert", {"nodeId": node_id, "version": 1})
     office.refused("not_found", "version_revert", {"nodeId": node_id, "version": 7, "force": True})
     office.refused("validation", "version_revert", {"nodeId": node_id, "version": 1, "revision": 1, "force": True})

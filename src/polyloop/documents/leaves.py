@@ -123,6 +123,11 @@ _SCOPED: Final = {
     "tags": {"type": "array", "items": {"enum": list(BLOCK_TYPES)}, "minItems": 1, "description": "block types"},
 }  # fmt: skip
 _VERSION: Final = _REVISION
+_SEEN: Final = {
+    "format": {"enum": ["blocks", "html"], "description": "html = a page to read"},
+    "offset": {"type": "integer", "minimum": 0, "description": "go on at nextOffset"},
+    "maxChanges": {"type": "integer", "minimum": 1, "maximum": limits.CHANGES},
+}  # fmt: skip
 _PATH: Final = {"type": "string", "maxLength": 4096, "description": "relative to the working folder"}
 _FILE: Final = {
     "format": {"enum": list(TARGETS)},
@@ -169,7 +174,7 @@ OPERATIONS: Final[dict[str, Operation]] = {
         _op("version_save", {**_ANY, "label": _TITLE, **_GUARD}, steps=(Step("write", effect=True, reply=_SAVED, echo=("nodeId",)),)),
         _op("version_list", {**_ANY, **_PAGING}, write=False, contract=LIST, output=_LISTED),
         _op("version_revert", {**_ANY, **_GUARD, "version": _VERSION, "revision": _REVISION}, confirm=True),
-        _op("version_diff", {**_ANY, "from": _VERSION, "to": _VERSION}, "from", "to", write=False),
+        _op("version_diff", {**_ANY, "from": _VERSION, "to": _VERSION, **_SEEN}, "from", "to", write=False),
         _op("copy", {**_BOTH, **_GUARD, **_NEW}, own=("title",)),
         _op("move", {**_ANY, **_GUARD, "containerId": _ID}, "containerId", confirm=True),
         _op("rename", {**_BOTH, **_GUARD, "title": _TITLE}, "title"),
@@ -213,7 +218,8 @@ PURPOSE: Final[dict[str, str]] = {
     "search": "Find documents and folders by words of title or content, newest first.", "inspect": "Facts about one document or folder.",
     "resolve": "Find the one node of a title, id or url.", "update": "Change the content of a document.",
     "checkpoint_update": "Save a version, then change the content.", "version_save": "Name the content as it stands.",
-    "version_list": "List the saved versions.", "version_revert": "Bring an earlier content back.", "version_diff": "Compare two versions.",
+    "version_list": "List the saved versions.", "version_revert": "Bring an earlier content back.",
+    "version_diff": "What came, went, changed and moved between two versions, block by block and word by word.",
     "copy": "Copy a document.", "move": "Move into another folder.", "rename": "Give another title.", "delete": "Move to the trash.",
     "restore": "Bring back from the trash.", "purge": "Erase what is in the trash, for good.",
     "comment_create": "Comment on a document, or on words in it.", "comment_list": "List comments, each with where it stands now.",

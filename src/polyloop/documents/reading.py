@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from ..contract.paging import MAX_ITEMS, MAX_PAGES, Fetch, Listing, Seal
 from ..contract.paging import Ask as Listed
 from ..contract.problem import as_wire
 from ..contract.session import Fact, Read
-from ..contract.snapshot import changes
 from . import content as c
-from . import limits
+from . import diff, limits
 from . import requests as ask
 from .pages import listing
 from .plan import Asked, Plan, version_revision
@@ -25,7 +24,7 @@ def read(asked: Asked, plan: Plan, seal: Seal, lists: Lists) -> dict[str, Any]:
     if asked.name in lists:
         return as_wire(lists[asked.name](asked, plan, seal))
     told = _TOLD[asked.name](asked, plan)
-    complete = "nextBlockId" not in told
+    complete = not {"nextBlockId", "nextOffset"} & told.keys()
     frame = {"contractVersion": asked.op.contract, "operation": asked.op.name, "status": "success", "complete": complete}
     return {**frame, "target": plan.node["target"], "data": told}
 
@@ -90,10 +89,17 @@ def _resolve(asked: Asked, plan: Plan) -> dict[str, Any]:
 
 
 def _diff(asked: Asked, plan: Plan) -> dict[str, Any]:
-    node_id = plan.node["target"]["nodeId"]
-    sides = [{"version": v, "revision": version_revision(asked, node_id, v)} for v in (asked.args["from"], asked.args["to"])]
-    before, after = ({row[0]: row[2] for row in asked.ask(ask.Content(node=node_id, revision=side["revision"]))["blocks"]} for side in sides)
-    return {"from": sides[0], "to": sides[1], **changes(before, after)}
+    """Which blocks came, went, changed and moved; `html` = a page to read, else the changes one after the other, from `offset` on."""
+    args, node_id = asked.args, plan.node["target"]["nodeId"]
+    sides = [{"version": v, "revision": version_revision(asked, node_id, v)} for v in (args["from"], args["to"])]
+    before, after = (c.kept(asked.ask(ask.Content(node=node_id, revision=side["revision"]))["blocks"]) for side in sides)
+    found = diff.changes(before, after)
+    frame = {"from": sides[0], "to": sides[1], "counts": {kind: sum(x.kind == kind for x in found) for kind in get_args(diff.Kind)}}
+    if args.get("format") == "html":
+        return {**frame, "content": diff.page(f"{plan.node['title']}: {args['from']} → {args['to']}", found)}
+    told, first, most = [x for x in found if x.kind != "same"], args.get("offset", 0), args.get("maxChanges", limits.CHANGES)
+    rest = {"nextOffset": first + most} if len(told) > first + most else {}
+    return {**frame, "changes": [diff.told(x) for x in told[first : first + most]], **rest}
 
 
 LISTS: Final[Lists] = {"list": _list, "search": _search, "version_list": _versions}
