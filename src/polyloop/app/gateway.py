@@ -19,6 +19,7 @@ from polyloop.gateway.cache import SCHEMA
 from polyloop.gateway.office import Office
 from polyloop.gateway.settings import Settings, parse
 from polyloop.gateway.sources import seated, source
+from polyloop.gateway.stream import Display
 from polyloop.ids import uuid7
 from polyloop.kernel import records as r
 from polyloop.kernel.objects import Json
@@ -44,15 +45,17 @@ def settings() -> Settings:
     return parse(str(path), read_bytes(path)) if path.exists() else Settings()
 
 
-def office(store: str, tenant: str) -> Office:
+def office(store: str, tenant: str, display: Display | None = None) -> Office:
     """The office of a tenant's calls; a store of "" keeps and counts nothing. Raises ProblemError(validation)."""
-    return Office(tenant, settings(), (lambda: Database.open(store, [SCHEMA])) if store else None, environ=os.environ)
+    return Office(tenant, settings(), (lambda: Database.open(store, [SCHEMA])) if store else None, environ=os.environ, display=display)
 
 
-async def ask(store: str, tenant: str, model: str, text: str, binding: Mapping[str, str], params: Mapping[str, Json]) -> Reply:
+async def ask(
+    store: str, tenant: str, model: str, text: str, binding: Mapping[str, str], params: Mapping[str, Json], display: Display | None = None
+) -> Reply:
     """One call outside any run, with the defences, cache and ledger of every call. Raises ProblemError by the call's code."""
     check_place(store, tenant)
-    at = office(store, tenant)
+    at = office(store, tenant, display)
     try:
         with _typed():
             named = seated(source(model, lambda name: read_bytes(Path(name))), at)

@@ -16,6 +16,7 @@ from polyloop.gateway import accounts
 from polyloop.gateway import cache as kept
 from polyloop.gateway.accounts import Charged, Used
 from polyloop.gateway.cache import Held
+from polyloop.gateway.stream import Piece
 from polyloop.kernel.objects import Json
 from polyloop.kernel.seams import Reply
 from polyloop.words.catalog import say
@@ -36,20 +37,26 @@ def chat(
     cache: Annotated[str | None, typer.Option("--cache", help="off, use or refresh.")] = None,
     session: Annotated[str | None, typer.Option("--session", help="Session the cost is counted under.")] = None,
     params: Annotated[str, typer.Option("--params", metavar="JSON", help="Parameters for the model, a JSON object.")] = "{}",
+    stream: Annotated[bool, typer.Option("--stream", help="Show the text on stderr as it comes.")] = False,
 ) -> None:
-    """Call a model once, outside any run."""
+    """Call a model once, outside any run. `--stream` shows its text on stderr as it comes; what counts is printed at the end."""
     named = {"cache_namespace": namespace, "cache": cache, "session_id": session}
     binding = {f"gateway.{name}": value for name, value in named.items() if value is not None}
     said = sys.stdin.read() if text == "-" else text
 
     async def work() -> Reply:
-        return await gateway.ask(place.store, place.tenant, model, said, binding, _params(params))
+        return await gateway.ask(place.store, place.tenant, model, said, binding, _params(params), _shown if stream else None)
 
     reply = carry_out(place, work)
     if place.as_json:
         place.print_json(reply_json(reply))
     else:
         sys.stdout.write(f"{reply.text}\n")
+
+
+def _shown(piece: Piece) -> None:
+    sys.stderr.write(f"\n{piece.text}" if piece.first else piece.text)
+    sys.stderr.flush()
 
 
 def _params(text: str) -> dict[str, Json]:

@@ -22,6 +22,7 @@ from .cache import Cache
 from .faults import Fault, judged
 from .ledger import Ledger
 from .settings import Settings, SourceSettings
+from .stream import Display
 from .wire import Wire
 
 #: Where a key is looked for when gateway.toml names no variable: only for the providers' own hosts.
@@ -69,7 +70,10 @@ def _jitter() -> float:
 
 
 class Office:
-    """`open_db` None = nothing is kept and nothing counted. Raises ProblemError(validation) for caps that nobody could keep."""
+    """`open_db` None = nothing is kept and nothing counted; `display` shows replies as they come, and nothing is decided by it.
+
+    Raises ProblemError(validation) for caps that nobody could keep.
+    """
 
     def __init__(
         self,
@@ -81,6 +85,7 @@ class Office:
         clock: Clock | None = None,
         sleep: Callable[[float], Awaitable[Any]] = asyncio.sleep,
         jitter: Callable[[], float] = _jitter,
+        display: Display | None = None,
     ) -> None:
         self.tenant, self.settings = tenant, settings or Settings()
         caps = self.settings.caps
@@ -88,7 +93,7 @@ class Office:
             raise problem("validation", "caps need a store to count in", operation="gateway", stage="open")
         self.clock: Clock = clock or SystemClock()
         self.sleep, self.jitter = sleep, jitter
-        self.wire = Wire()
+        self.wire = Wire(display=display)
         self.flights: dict[str, asyncio.Future[Reply]] = {}
         self._environ = environ or {}
         self._open_db = open_db

@@ -20,11 +20,12 @@ from polyloop.kernel.seams import Message, ModelRequest, Reply
 
 from .faults import Fault, SourceError, invalid, of_status, refused
 from .settings import MOST_TOKENS, SourceSettings
+from .stream import Tap, folded
 from .wire import Answer, Wire, classify
 
 _NAME: Final = re.compile(r"(?P<model>.+?)@(?P<url>https?://.+)", re.DOTALL)
 #: Fields of the body that parameters may not replace.
-OWN: Final = frozenset({"model", "messages", "tools", "stream", "n"})
+OWN: Final = frozenset({"model", "messages", "tools", "stream", "stream_options", "n"})
 RETRY_AFTER_CAP_S: Final = 600.0
 
 
@@ -46,9 +47,10 @@ class OpenAI:
         return classify(error)
 
     async def ask(self, request: ModelRequest, wire: Wire) -> Reply:
-        body = encoded(self._model, request, self._settings)
+        seen = Tap(wire.display, request.call_id, self.name) if wire.display and self._settings.stream else None
+        body = encoded(self._model, request, self._settings, streamed=seen is not None)
         headers = {"authorization": f"Bearer {self._key}"} if self._key else {}
-        return decoded(await wire.post(self._url, headers, body), self.name)
+        return decoded(await wire.post(self._url, headers, body, seen), self.name)
 
 
 def unusable(name: str, why: str) -> Exception:
@@ -67,7 +69,7 @@ def base_url(name: str, url: str, verb: str) -> str:
 # --- what is sent ------------------------------------------------------------------------------------------------
 
 
-def encoded(model: str, request: ModelRequest, settings: SourceSettings) -> bytes:
+def encoded(model: str, request: ModelRequest, settings: SourceSettings, *, streamed: bool = False) -> bytes:
     """The body. Raises SourceError for what this model cannot be given; nothing was sent."""
     if taken := OWN & request.params.keys():
         raise refused("bad_request", f"model_params may not set {', '.join(sorted(taken))}")
@@ -76,6 +78,8 @@ def encoded(model: str, request: ModelRequest, settings: SourceSettings) -> byte
     body: dict[str, Any] = {**request.params, "model": model, "messages": [_message(m, vision=settings.vision) for m in request.messages]}
     if request.tools:
         body["tools"] = [_tool(t) for t in request.tools]
+    if streamed:
+        body |= {"stream": True, "stream_options": {"include_usage": True}}
     return canonical(body)
 
 
@@ -136,8 +140,9 @@ def decoded(answer: Answer, name: str) -> Reply:
 
 def opened(answer: Answer) -> dict[str, Any]:
     """The JSON object of a good answer. Raises SourceError."""
-    value = _parsed(answer.body)
-    if answer.status != 200:  # noqa: PLR2004
+    good, streamed = answer.status == 200, answer.headers.get("content-type", "").startswith("text/event-stream")  # noqa: PLR2004
+    value = folded(answer.body) if good and streamed else _parsed(answer.body)
+    if not good:
         raise _error(answer, value)
     if not is_object(value):
         kind = answer.headers.get("content-type", "nothing")

@@ -57,10 +57,13 @@ class Price(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class SourceSettings(Struct, frozen=True, forbid_unknown_fields=True):
-    """One source. No price = not known, never free. `key_env` names the environment variable with its key; `then` = stand-ins in order."""
+    """One source. No price = not known, never free. `stream` = may be asked to answer in pieces, where somebody watches; `key_env`
+    names the environment variable with its key; `then` = stand-ins in order.
+    """
 
     tools: bool = True
     vision: bool = False
+    stream: bool = True
     concurrency: Count = 64
     price: Price | None = None
     output_tokens: Count = OUTPUT_TOKENS

@@ -7,12 +7,13 @@ is not asked for and not read. Cancelling the caller closes the socket.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
 from .faults import Fault, Next, SourceError, invalid, judged
+from .stream import Display
 
 if TYPE_CHECKING:
     import httpx2
@@ -62,8 +63,9 @@ class Answer(Struct, frozen=True):
 class Wire:
     """Connections of one process and tenant. `aclose` when done."""
 
-    def __init__(self, answer_bytes: int = ANSWER_BYTES) -> None:
-        self._answer_bytes = answer_bytes
+    def __init__(self, answer_bytes: int = ANSWER_BYTES, display: Display | None = None) -> None:
+        """`display` gets the text of replies as it comes."""
+        self._answer_bytes, self.display = answer_bytes, display
         self._transport: Any = None
 
     def _open(self) -> httpx2.AsyncHTTPTransport:
@@ -74,8 +76,11 @@ class Wire:
             self._transport = httpx2.AsyncHTTPTransport(retries=0, trust_env=False, limits=limits)
         return self._transport
 
-    async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> Answer:
-        """Send and read to the end. Raises SourceError for an answer too large or compressed, and what the transport raises."""
+    async def post(self, url: str, headers: Mapping[str, str], body: bytes, seen: Callable[[bytes], None] | None = None) -> Answer:
+        """Send and read to the end; `seen` gets each piece of a good answer as it comes.
+
+        Raises SourceError for an answer too large or compressed, and what the transport raises.
+        """
         import httpx2
 
         plain = {"accept": "application/json", "accept-encoding": "identity", "content-type": "application/json", **headers}
@@ -83,11 +88,11 @@ class Wire:
         request = httpx2.Request("POST", url, headers=plain, content=body, extensions={"timeout": timeout})
         response = await self._open().handle_async_request(request)
         try:
-            return Answer(response.status_code, {k.lower(): v for k, v in response.headers.items()}, await self._read(response))
+            return Answer(response.status_code, {k.lower(): v for k, v in response.headers.items()}, await self._read(response, seen))
         finally:
             await response.aclose()
 
-    async def _read(self, response: httpx2.Response) -> bytes:
+    async def _read(self, response: httpx2.Response, seen: Callable[[bytes], None] | None) -> bytes:
         if response.headers.get("content-encoding", "identity") != "identity":
             raise invalid("the answer is compressed, which was not asked for")
         pieces: list[bytes] = []
@@ -98,6 +103,8 @@ class Wire:
                 why = f"the answer is larger than {self._answer_bytes} bytes"
                 raise SourceError(Fault("invalid_response", sent=True, next="elsewhere", message=why))
             pieces.append(piece)
+            if seen is not None and response.is_success:
+                seen(piece)
         return b"".join(pieces)
 
     async def aclose(self) -> None:

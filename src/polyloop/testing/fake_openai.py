@@ -119,6 +119,8 @@ class FakeOpenAI:
             self.broken.append(breach)
             return await _send(writer, 400, {"error": {"message": breach}})
         answer = script(body) if callable(script) else script
+        if body.get("stream") and (answer == Fault("half") or not isinstance(answer, Fault)):
+            return await _stream(writer, answer)
         if isinstance(answer, Fault):
             return await _misbehave(reader, writer, answer)
         return await _send(writer, 200, answer)
@@ -129,6 +131,32 @@ async def _send(writer: asyncio.StreamWriter, status: int, body: Body, *more: st
     writer.write(_head(status, len(data), "application/json", *more) + data)
     await writer.drain()
     return True
+
+
+async def _stream(writer: asyncio.StreamWriter, answer: Answer) -> bool:
+    """The answer in pieces of three characters; of fault `half` a stream that breaks off, though the connection does not."""
+    cut = isinstance(answer, Fault)
+    whole = said("you should not see this whole") if isinstance(answer, Fault) else answer
+    events = [b"data: " + json.dumps(event).encode() + b"\n\n" for event in _told(whole)]
+    sent = events[: len(events) // 2] if cut else [*events, b"data: [DONE]\n\n"]
+    writer.write(_head(200, sum(map(len, sent)), "text/event-stream"))
+    for event in sent:
+        writer.write(event)
+        await writer.drain()
+    return True
+
+
+def _told(whole: Body) -> list[Body]:
+    choice = whole["choices"][0]
+    text: str = choice["message"].get("content") or ""
+    deltas: list[Body] = [{"role": "assistant", "content": ""}, *({"content": text[n : n + 3]} for n in range(0, len(text), 3))]
+    for number, call in enumerate(choice["message"].get("tool_calls") or []):
+        args: str = call["function"]["arguments"]
+        deltas.append({"tool_calls": [{**call, "index": number, "function": {"name": call["function"]["name"], "arguments": ""}}]})
+        deltas += [{"tool_calls": [{"index": number, "function": {"arguments": args[n : n + 3]}}]} for n in range(0, len(args), 3)]
+    events: list[Body] = [{"choices": [{"index": 0, "delta": delta, "finish_reason": None}]} for delta in deltas]
+    events.append({"choices": [{"index": 0, "delta": {}, "finish_reason": choice["finish_reason"]}]})
+    return [*events, {"choices": [], "usage": whole.get("usage")}]
 
 
 def _head(status: int, size: int, kind: str, *more: str) -> bytes:
