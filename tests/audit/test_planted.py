@@ -129,3 +129,32 @@ def test_planted_fault_is_found_and_nothing_else(file: str, right: str, wrong: s
 def test_every_rule_has_planted_faults() -> None:
     planted = {(row[3], "en" if row[0] in ("policy.md", "agreement.txt") else "zh") for row in PLANTED}
     assert planted == {(rule.name, lang) for rule in RULES for lang in rule.langs}
+
+
+#: One letter with a fault of every rule: what stands there, and what is put in its place.
+EVERY = [
+    ("海川市公安局：\n\n", ""),
+    ("海交函〔2026〕37号", "海交函[2026]37号"),
+    ("（三）应急处置准备", "（四）应急处置准备"),
+    ("（二）请贵局提供", "(二)请贵局提供"),
+    ("2026年6月3日前反馈", "2026年6月31日前反馈"),
+    ("6月8日至6月26日", "6月28日至6月26日"),
+    ("共计412座", "共计４12座"),
+    ("| 合计 | | | 865,000.00 |", "| 合计 | | | 856,000.00 |"),
+    ("四类、五类", "四类,五类"),
+    ("值班值守情况。", "值班值守情况。。"),
+    ("货车“百吨王”治理", "货车“百吨王治理"),
+    ("（见附件2）", "（见附件4）"),
+    ("做好检查期间的", "做好检查期间的的"),
+    ("专此函达", "启动会定于2026年6月5日（星期一）召开，2026-06-05发布通告。费用为人民币12,000.00元（大写：壹万叁仟元整）。\n\n专此函达"),
+    ("专此函达", "预算总额为68.50万元。\n\n海川市交通科学研究院负责技术支持，海川市交通科技研究院参加，按照《办法》执行。\n\n专此函达"),
+    ("专此函达", "全市普通国道、省道和县道桥梁，共计４12座，其中特大桥6座、大桥58座、中桥133座、小桥215座。\n\n专此函达"),
+]  # fmt: skip
+
+
+def test_faults_of_every_rule_in_one_document_are_all_found() -> None:
+    text = (CLEAN / "letter.md").read_text("utf-8")
+    for right, wrong in EVERY:
+        assert right in text
+        text = text.replace(right, wrong, 1)
+    assert {finding.rule for finding in check(read("letter.md", text.encode()))} == {rule.name for rule in RULES}
