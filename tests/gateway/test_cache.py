@@ -178,6 +178,25 @@ def test_erase_removes_exactly_one_tenant_or_namespace(tmp_path):
         db.close()
 
 
+def test_what_was_erased_is_no_longer_in_the_file(tmp_path):
+    async def keep() -> None:
+        at = office(tmp_path)
+        await asyncio.gather(*(chat(gateway(f"openai:m@{server.url}", at), text=f"{n}", cache_namespace=f"n{n % 2}") for n in range(20)))
+        await at.aclose()
+
+    def found() -> int:
+        return sum(file.read_bytes().count(b"in confidence") for file in tmp_path.iterdir())
+
+    with FakeOpenAI([said("told in confidence " + "." * 9000)]) as server:
+        asyncio.run(keep())
+    assert found() == 20
+    for namespace, left in (("n0", 10), (None, 0)):
+        db = Database.open(tmp_path / "runs.db", [SCHEMA])
+        db.write_sync(kept.erase, "local", namespace)
+        db.close()
+        assert found() == left
+
+
 # --- those who ask at the same time ---------------------------------------------------------------------------------
 
 

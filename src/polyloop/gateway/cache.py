@@ -145,7 +145,14 @@ def held(tx: Tx, tenant: str) -> list[Held]:
 
 
 def erase(tx: Tx, tenant: str, namespace: str | None) -> int:
-    """Remove what is kept for a tenant, or in one of its namespaces; how many replies."""
+    """Remove what is kept for a tenant, or in one of its namespaces; how many replies. SQLite overwrites the bytes as well."""
+    overwrites = tx.dialect == "sqlite"
+    if overwrites:
+        tx.rows("pragma secure_delete = on")
     if namespace is None:
-        return tx.run("delete from gateway_reply where tenant = ?", tenant)
-    return tx.run("delete from gateway_reply where tenant = ? and namespace = ?", tenant, namespace)
+        gone = tx.run("delete from gateway_reply where tenant = ?", tenant)
+    else:
+        gone = tx.run("delete from gateway_reply where tenant = ? and namespace = ?", tenant, namespace)
+    if overwrites:
+        tx.rows("pragma secure_delete = off")
+    return gone
