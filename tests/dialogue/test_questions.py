@@ -141,7 +141,7 @@ def test_S1_17_start_takes_every_default_and_nothing_else() -> None:
         == defaults(q)
         == Answer(answers=dict.fromkeys(("type", "ratio", "style"), "自动"), defaulted=("type", "ratio", "style"))
     )
-    wrong: list[dict[str, Any]] = [{"start": True, "answers": {}}, {"start": False}, {"start": "true"}]
+    wrong: list[dict[str, Any]] = [{"start": True, "more": 1}, {"start": False}, {"start": "true"}, {"start": 1, "answers": {}}]
     for form_answer in wrong:
         assert isinstance(answered(q, form_answer), list)
 
@@ -158,6 +158,13 @@ def test_S1_22_defaults_are_told_as_assumptions() -> None:
 
 
 SELECT = replaced(FORM, 0, type="single_select", defaultValue="a", options=[{"label": "a"}, {"label": "b"}], required=True)
+
+
+def test_S1_17_start_beside_answers_takes_the_defaults_of_the_rest() -> None:
+    got = answered(question(replaced(SELECT, 1, required=True)), {"answers": {"style": "水墨"}, "start": True})
+    assert got == Answer(answers={"type": "a", "ratio": "自动", "style": "水墨"}, defaulted=("type", "ratio"))
+
+
 WRONG: list[tuple[dict[str, Any], object, list[FieldProblem]]] = [
     (SELECT, [], [FieldProblem("", "wrong_type")]),
     (SELECT, {}, [FieldProblem("", "exactly_one")]),

@@ -16,6 +16,7 @@ from polyloop.contract.problem import problem
 from polyloop.contract.task import Ticket
 from polyloop.db import Damaged, Database, DbError, NewerSchema
 from polyloop.db.birth import locate
+from polyloop.dialogue.thread import Thread
 from polyloop.documents.store import SCHEMAS, catch_up, unindexed
 from polyloop.documents.tasks import ticket_of
 from polyloop.files.folder import Folder, folder_of
@@ -27,6 +28,7 @@ from polyloop.toolbox.bridge import citable
 from .evidence import cited_records
 from .holding import lease_s
 from .place import check_place
+from .rounds import thread_of
 
 if TYPE_CHECKING:  # most runs touch no document and no canvas
     from polyloop.canvas.runtime import CanvasRuntime
@@ -156,6 +158,10 @@ class Library:
         """What a run may cite: its receipts and lists, and of what it does cite the records of logs."""
         records = await cited_records(self.log, tenant, refs) if self.log is not None else []
         return await citable(self.of(tenant), run, records)
+
+    async def thread(self, tenant: str, run: str) -> Thread:
+        """What was asked in a run and the tasks before it."""
+        return Thread() if self.log is None else await thread_of(self.log, tenant, run)
 
     def close(self) -> None:
         if self._db is not None:

@@ -11,6 +11,7 @@ from typing import Final, cast
 from msgspec import Struct
 
 from polyloop.contract.problem import problem
+from polyloop.dialogue.ask import AskUser
 from polyloop.gateway.rules import Program
 from polyloop.gateway.sources import source
 from polyloop.ids import uuid7
@@ -135,7 +136,7 @@ def catalogue(
     workspace: Workspace | None, library: Library, skills: Skills | None = None, canvas: str = "", *, unconfined: bool = False
 ) -> dict[str, Tool]:
     """Tools by name that a request may ask for: what this build ships. Those of a canvas are there for a run that names one."""
-    tools: dict[str, Tool] = {"submit": Submit(), **document_tools(library.of)}
+    tools: dict[str, Tool] = {"submit": Submit(), "ask_user": AskUser(library.thread, canvas=bool(canvas)), **document_tools(library.of)}
     if canvas:
         tools |= canvas_tools(library.canvases, canvas)
     if workspace is not None:

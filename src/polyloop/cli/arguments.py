@@ -11,15 +11,15 @@ from polyloop.contract.problem import problem
 from polyloop.toolbox.permission import MODES, Mode
 
 
-def arguments(source: str, operation: str) -> dict[str, Any]:
+def arguments(source: str, operation: str, option: str = "--args") -> dict[str, Any]:
     """Raises ProblemError(validation) for what is no JSON object."""
     try:
         text = sys.stdin.read() if source == "-" else Path(source).read_text("utf-8")
         value = json.loads(text, object_pairs_hook=_once, parse_constant=_no_constant)
     except (OSError, ValueError, RecursionError) as error:
-        raise _no_arguments(str(error), "not_json", operation) from error
+        raise _no_arguments(f"{option}: {error}", "not_json", operation) from error
     if not isinstance(value, dict):
-        raise _no_arguments("a JSON object is needed", "wrong_type", operation)
+        raise _no_arguments(f"{option}: a JSON object is needed", "wrong_type", operation)
     return cast("dict[str, Any]", value)
 
 
@@ -33,7 +33,7 @@ def mode_of(word: str, operation: str) -> Mode:
 
 
 def _no_arguments(why: str, issue: str, operation: str) -> Exception:
-    return problem("validation", f"--args: {why}", operation=operation, stage="arguments", details={"field": "", "issue": issue})
+    return problem("validation", why, operation=operation, stage="arguments", details={"field": "", "issue": issue})
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

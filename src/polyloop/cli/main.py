@@ -9,6 +9,7 @@ from typing import Final
 import typer
 
 from . import approvals, canvas, docs, gateway, phases, runs
+from .answer import answer
 from .audit import audit
 from .demo import demo
 from .frame import LangOption, StoreOption, TenantOption, placed, refuse_word
@@ -21,7 +22,7 @@ COMMANDS: Final = {
     "demo": demo, "audit": audit,
     "run": runs.run, "resume": runs.resume, "cancel": runs.cancel, "settle": runs.settle, "abandon": runs.abandon, "fork": runs.fork,
     "runs": runs.runs_, "show": runs.show, "log": runs.log, "verify": runs.verify, "export": runs.export, "tools": runs.tools,
-    "schema": runs.schema, "watch": watch, "guide": guide,
+    "schema": runs.schema, "watch": watch, "guide": guide, "answer": answer,
 }  # fmt: skip
 
 for _name, _command in COMMANDS.items():

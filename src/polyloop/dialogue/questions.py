@@ -228,24 +228,24 @@ def plan(question: Question, chain: Sequence[Asked]) -> Show | Told:
 
 
 def answered(question: Question, form: object) -> Answer | list[FieldProblem]:
-    """A person's `form_answer`: `{"answers": {id: text}}`, for a choice `{"choice": text}`, or `{"start": true}` for all defaults.
+    """A person's `form_answer`: `{"answers": {id: text}}`, for a choice `{"choice": text}`, and `{"start": true}` for the defaults of all that
 
-    Optional fields left out take their default. All problems at once; nothing is taken in part.
+    is left. Optional fields left out take their default. All problems at once; nothing is taken in part.
     """
     if not is_object(form):
         return [FieldProblem("", "wrong_type", "the answer is a JSON object")]
+    name, start = "answers" if question.fields else CHOICE, form.get(START) is True
     if form == {START: True}:
         return defaults(question)
-    name = "answers" if question.fields else CHOICE
-    if set(form) != {name}:
-        return [FieldProblem("", "exactly_one", f"give {name}, or start: true, and nothing else")]
+    if set(form) - ({START} if start else set[str]()) != {name}:
+        return [FieldProblem("", "exactly_one", f"give {name}, or start: true, or both")]
     said: object = form[name] if question.fields else {CHOICE: form[name]}
     if not is_object(said):
         return [FieldProblem(name, "wrong_type", "it is an object of texts by field id")]
     ids = [f.id for f in question.fields] or [CHOICE]
     found = [FieldProblem(f"answers.{i[:80]}", "unknown_field") for i in said if i not in ids]
     found += [p for i in ids if i in said for p in _wrong(question, i, said[i])]
-    found += [FieldProblem(f"answers.{f.id}", "required") for f in question.fields if f.required and f.id not in said]
+    found += [FieldProblem(f"answers.{f.id}", "required") for f in question.fields if f.required and not start and f.id not in said]
     if found:
         return found
     stand_in = defaults(question).answers

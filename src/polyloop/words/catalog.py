@@ -101,6 +101,13 @@ SENTENCES: Final[dict[str, tuple[str, str]]] = {
     "settle.done": ("已记录，运行继续时生效。", "Recorded; it takes effect when the run goes on."),
     "approval.approved": ("已批准。", "Approved."),
     "approval.denied": ("已拒绝。", "Rejected."),
+    "answer.taken": ("已收到回答。运行继续时会使用它：", "The answer is taken; the run uses it when it goes on:"),
+    "answer.assumed": ("采用默认值：{titles}", "Taken by default: {titles}"),
+    "answer.how": (
+        "直接回车采用方括号里的默认值；输入 start 让其余都用默认值。",
+        "An empty line takes the default in brackets; start takes all that are left.",
+    ),
+    "answer.choice": ("选择", "Choice"),
     "approval.none": ("没有等待批准的操作。", "Nothing waits for approval."),
     "demo.begin": (
         "审核 {file}：计划、执行、总结三个阶段，由内置的规则模型完成，不联网。工作进程已经启动。",
