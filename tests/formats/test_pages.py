@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from polyloop.contract.problem import ProblemError
 from polyloop.formats import read
 from polyloop.formats.blocks import Document, Run
-from polyloop.formats.words import LOSS_WORDS
+from polyloop.words.losses import LOSS_WORDS
 
 FIXTURES = Path(__file__).parent / "fixtures"
 
