@@ -31,7 +31,7 @@ OFFSETS: Final = ("offset", "connectionOffset", "storyboardOffset")
 _TASK: Final = ("taskId", "status")
 _ASSET: Final = ("assetId", "mimeType", "bytes", "width", "height", "durationMs")
 
-_OFFSET: Final = {"type": "integer", "minimum": 0, "description": "0, or as the last page gave it"}
+_OFFSET: Final = {"type": "integer", "minimum": 0, "description": "0, or as a page gave it; one list goes on alone if only its offset is given"}
 _NODES: Final = {"type": "array", "items": ID, "minItems": 1, "maxItems": limits.NAMED, "uniqueItems": True}
 STATE: Final[dict[str, Any]] = {
     "type": "object",
@@ -76,7 +76,9 @@ def _checked(asked: Asked) -> Plan:
 def _state(asked: Asked, _: Plan) -> Done:
     args, board, head = asked.args, asked.board, asked.board.head
     scope = _scoped(asked)
-    offset, start = args.get("offset", 0), args.get("connectionOffset", 0)
+    # Going on with one list alone asks nothing of the other: it stands at its end.
+    offset = args.get("offset", scope.total if args.get("connectionOffset") else 0)
+    start = args.get("connectionOffset", scope.edges if args.get("offset") else 0)
     for name, value, total in (("offset", offset, scope.total), ("connectionOffset", start, scope.edges)):
         if value > total:
             raise problem("validation", f"there are {total}", stage="arguments", details={"field": name, "issue": "out_of_range"})
