@@ -9,6 +9,7 @@ import tidy
 import tidy_docs
 
 TREE = tidy.load()
+ROOM = tidy.BUDGETS["views"]
 RECORD = "# 0001 A title\n\nStatus: accepted\n" + "".join(f"\n## {part}\n\nText.\n" for part in tidy_docs.RECORD_PARTS)
 README = "# Words\n```toml\na = 1\n```\nmore\n```\nmake demo\n```\n"
 GLOSSARY = "| **iteration** | one model call | `turn`, `round` | all |\n| **run** | one agent run | `phase` | kernel |\n"
@@ -31,8 +32,8 @@ SAMPLES = [
     ("long_functions", {VIEWS: function(61)}, "61 lines, the limit is 60"),
     ("long_functions", {KERNEL: function(31)}, "31 lines, the limit is 30"),
     ("long_functions", {KERNEL: f"class A:\n    async {function(31).replace('    ', '        ')}"}, "31 lines"),
-    ("package_budgets", {VIEWS: "x = 1\n" * 600 + "# why\n\n" * 400}, ""),
-    ("package_budgets", {VIEWS: "x = 1\n" * 601}, "601 code lines, the budget is 600"),
+    ("package_budgets", {VIEWS: "x = 1\n" * ROOM + "# why\n\n" * 400}, ""),
+    ("package_budgets", {VIEWS: "x = 1\n" * (ROOM + 1)}, f"{ROOM + 1} code lines, the budget is {ROOM}"),
     ("package_budgets", {tidy.SRC + "extras/x.py": "x = 1\n"}, "not in the river"),
     ("drawers", {tidy.SRC + "views/board.py": ""}, ""),
     ("drawers", {tidy.SRC + "views/_utils.py": ""}, "`_utils.py` is a drawer"),
