@@ -1,4 +1,4 @@
-"""Documents: what an append and a page cost, whatever their length and depth. `python benchmarks/documents.py [--quick]`.
+"""Documents: what an import costs, and an append and a page, whatever their length and depth. `python benchmarks/documents.py [--quick]`.
 
 Scratch: $BENCH_TMP (on the disk under test), else a temporary folder. Ratios are medians of interleaved rounds.
 """
@@ -15,12 +15,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from markdown_it import MarkdownIt
+
 from polyloop.contract.receipt import Receipt
 from polyloop.db import Database
 from polyloop.documents import requests as ask
 from polyloop.documents.runtime import DocRuntime
 from polyloop.documents.service import serve
 from polyloop.documents.store import EMPTY, OPEN, SCHEMAS
+from polyloop.files.folder import folder_of
 from polyloop.ids import uuid7
 
 QUICK = "--quick" in sys.argv
@@ -28,6 +31,8 @@ BLOCKS = 10_000
 NODES = 100_000 if QUICK else 1_000_000
 ROUNDS = 60 if QUICK else 300
 PAGE = 50
+IMPORT_BYTES = 1 << 20
+IMPORT_ROUNDS = 1 if QUICK else 5
 
 
 def fill(db: Database, tenant: str, count: int) -> None:
@@ -43,9 +48,9 @@ def fill(db: Database, tenant: str, count: int) -> None:
     db.write_sync(work)
 
 
-def ratio(one: Callable[[], float], other: Callable[[], float]) -> tuple[float, float, float]:
+def ratio(one: Callable[[], float], other: Callable[[], float], rounds: int = ROUNDS) -> tuple[float, float, float]:
     """Medians of both and their ratio, measured turn by turn."""
-    pairs = [(one(), other()) for _ in range(ROUNDS)]
+    pairs = [(one(), other()) for _ in range(rounds)]
     first, second = (statistics.median(side) for side in zip(*pairs, strict=True))
     return first, second, second / first
 
@@ -99,10 +104,35 @@ def deep_pages(db: Database) -> None:
     print(f"page of {PAGE}, first / at {NODES - 100}  {first:.3f} / {second:.3f} ms   ratio {times:.2f}   (limit 1.3)")
 
 
+def imports(db: Database, loop: asyncio.AbstractEventLoop, folder: Path) -> None:
+    """A Markdown file through the whole of an import, against the parser alone on the same text; CPU seconds of this process."""
+    mixed = (Path(__file__).parents[1] / "tests/formats/fixtures/rich.markdown").read_text()
+    parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
+    runtime = DocRuntime(db, "i", lambda: time.time_ns() // 1_000_000, uuid7, folder=folder_of(str(folder)))
+    for kind, piece in (("mixed", mixed), ("prose", "Paragraph {n}, words and more words of it, some *marked*. " * 6 + "\n\n")):
+        text = "".join(piece.replace("{n}", str(n)) for n in range(IMPORT_BYTES // len(piece.encode()) + 1))
+        (folder / f"{kind}.md").write_text(text)
+
+        def bare(text: str = text) -> float:
+            began = time.process_time()
+            parser.parse(text)
+            return time.process_time() - began
+
+        def whole(file: str = f"{kind}.md") -> float:
+            began = time.process_time()
+            told = loop.run_until_complete(runtime.call("import", {"file": file}))
+            assert isinstance(told, dict), told
+            return time.process_time() - began
+
+        first, second, times = ratio(bare, whole, IMPORT_ROUNDS)
+        print(f"parse / import {len(text.encode())} bytes, {kind}  {first:.2f} / {second:.2f} s   ratio {times:.2f}   (limit 2.5)")
+
+
 def main() -> None:
     with tempfile.TemporaryDirectory(dir=os.environ.get("BENCH_TMP")) as folder:
         db = Database.open(Path(folder) / "store.db", SCHEMAS)
         loop = asyncio.new_event_loop()
+        imports(db, loop, Path(folder))
         appends(db, loop)
         deep_pages(db)
         loop.close()
