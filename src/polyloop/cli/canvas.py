@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sys
 from typing import Annotated, Any, Final
@@ -9,11 +10,14 @@ from typing import Annotated, Any, Final
 import typer
 
 from polyloop.app.approvals import PERSON
+from polyloop.app.canvas_export import exported
 from polyloop.app.documents import canvases_of, open_database, read_database
+from polyloop.app.export import land
 from polyloop.canvas.doings import DOINGS
 from polyloop.contract.operation import shown
 from polyloop.contract.problem import problem
 from polyloop.journal.carry import Caller
+from polyloop.views.canvas.forms import FORMS
 from polyloop.words.catalog import say
 
 from .arguments import arguments, mode_of
@@ -110,6 +114,55 @@ def call(
     asked = carry_out(place, given)
     more = {"session": session, "plan_id": plan, "approved_by": PERSON if yes else "", "dry_run": dry_run, "owner": owner, "within": canvas}
     _print(place, tool, *_carry(place, tool, asked, mode, **more))
+
+
+@app.command()
+@placed
+def wish(
+    place: Place,
+    what: Annotated[str, typer.Argument(metavar="WISH", help="arrange: nodes may be moved though none lies over another.")],
+    canvas: CanvasOption,
+    session: SessionOption,
+    owner: OwnerOption = "local",
+) -> None:
+    """Let a session (a run is one too) do on a canvas what it else does only in need."""
+
+    async def work() -> None:
+        with open_database(place.store, place.tenant) as db:
+            await canvases_of(db, place.tenant).wish(what, session, canvas, owner)
+
+    carry_out(place, work)
+    if place.as_json:
+        place.print_json({"canvasId": canvas, "session": session, "wish": what})
+
+
+@app.command()
+@placed
+def export(
+    place: Place,
+    canvas: CanvasOption,
+    format_: Annotated[str, typer.Option("--format", help=f"One of: {', '.join(FORMS)}.")],
+    node: Annotated[str, typer.Option("--node", help="The storyboard or batch table, for markdown and csv.")] = "",
+    out: Annotated[str | None, typer.Option("--out", help="File to write (never over an existing one).")] = None,
+    owner: OwnerOption = "local",
+) -> None:
+    """Give a canvas out: for other programs (json, jsoncanvas), to look at (html, svg, png), to keep (zip), row by row (markdown, csv)."""
+
+    async def work() -> bytes:
+        with read_database(place.store, place.tenant) as db:
+            data = await exported(db, place.tenant, owner, canvas, form=format_, lang=place.lang, node_id=node)
+        if out is not None:
+            land(out, data)
+        return data
+
+    data = carry_out(place, work)
+    if out is None:
+        sys.stdout.buffer.write(data)
+    elif place.as_json:
+        digest = hashlib.sha256(data).hexdigest()
+        place.print_json({"canvasId": canvas, "format": format_, "file": out, "bytes": len(data), "sha256": digest})
+    else:
+        sys.stdout.write(say("exported", place.lang, path=out) + "\n")
 
 
 @app.command()

@@ -68,19 +68,24 @@ def shown_as_picture(asset: dict[str, Any]) -> bool:
     return asset["mimeType"] in PICTURES and asset["bytes"] <= PICTURE_BYTES
 
 
+def check_form(form: str, node_id: str = "") -> None:
+    """Raises ProblemError(validation) for a form there is not, or one that wants a node, or none."""
+    if form not in FORMS:
+        raise _wrong("format", "invalid_value", f"one of: {', '.join(FORMS)}")
+    if form in WHOLE and node_id:
+        raise _wrong("node", "exclusive", f"{form} is of the whole canvas")
+    if form in OF_NODE and not node_id:
+        raise _wrong("node", "required", f"{form} is of one node")
+
+
 def given_out(board: Board, form: str, lang: Lang, node_id: str = "") -> bytes:
     """The bytes of a form; `node_id` names the storyboard or table for `markdown` and `csv`, and goes with nothing else.
 
     Raises ProblemError: validation, not_found, type_mismatch, capability_unavailable (png without the extra `media`).
     """
-    if form in WHOLE and not node_id:
-        return WHOLE[form](board, lang)
-    if form not in FORMS:
-        raise _wrong("format", "invalid_value", f"one of: {', '.join(FORMS)}")
+    check_form(form, node_id)
     if form in WHOLE:
-        raise _wrong("node", "exclusive", f"{form} is of the whole canvas")
-    if not node_id:
-        raise _wrong("node", "required", f"{form} is of one node")
+        return WHOLE[form](board, lang)
     node = next((n for n in board.nodes if n.id == node_id), None)
     if node is None:
         raise problem("not_found", f"there is no node {node_id!r}", operation="canvas.export", stage="resolve", details={"nodeId": node_id})
