@@ -30,8 +30,11 @@ def _put(r: ask.Put) -> Sequence[Need]:
     return [(r.node, role), *([(r.container, "EDITOR")] if r.container is not None else [])]
 
 
+_TO_ATTACH: Final[dict[str, Role]] = {"access": "MANAGER", "comment": "READER", "media": "EDITOR"}
+
+
 def _attach(r: ask.Attach) -> Sequence[Need]:
-    return [(r.node, "MANAGER" if r.kind == "access" else "READER")]
+    return [(r.node, _TO_ATTACH[r.kind])]
 
 
 def _submit(r: ask.Submit) -> Sequence[Need]:
@@ -57,6 +60,7 @@ NEEDS: Final[dict[type, Callable[[Any], Sequence[Need]]]] = {
     ask.Edit: _edits, ask.Revert: _edits, ask.Save: _edits, ask.Put: _put, ask.Purge: lambda r: [(r.node, "MANAGER")],
     ask.Attach: _attach, ask.Describe: _reads, ask.Content: _reads, ask.Versions: _reads, ask.Facts: _reads,
     ask.Attached: lambda r: [(r.node, "MANAGER" if r.kind == "access" else "READER")],
+    ask.Blob: lambda r: [(r.node, "READER" if r.small else "DOWNLOADER")],
     ask.Nodes: _none, ask.Search: _none, ask.Find: _none, ask.Submit: _submit, ask.Cancel: _none,
 }  # fmt: skip
 

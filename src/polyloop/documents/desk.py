@@ -26,16 +26,16 @@ from ..db import Tx
 from ..db.tasks import find
 from ..journal import operations
 from ..journal.operations import Recorded
-from . import exchange, reading, remarks, tasks
+from . import exchange, media, reading, remarks, tasks
 from . import requests as ask
-from .leaves import LOCAL, TASKED
+from .leaves import LANDED, LOCAL, TASKED
 from .memo import Memo, memo_of, without_words
 from .plan import Asked, Plan, planned
 from .service import serve
 
 SAVEPOINT: Final = "doc_steps"
 #: What an item is called in a receipt.
-_ITEMS: Final = {"comment": "commentId", "access": "user"}
+_ITEMS: Final = {"comment": "commentId", "access": "user", "media": "resourceId"}
 
 
 class Reach(Struct, frozen=True):
@@ -104,6 +104,8 @@ class Desk:
         if request is None:
             assert self._seal is not None
             return reading.read(replace(self.asked, call=command.call), self._plan, self._seal, _LISTS)
+        if isinstance(request, ask.Land):
+            return media.land(exchange.folder_of(self.asked), request, self._plan.upload)
         if isinstance(request, ask.Local):
             return self.run(self._keep, request, command.step_id)
         return self.send(request, command.step_id)
@@ -118,6 +120,8 @@ class Desk:
         replies, memo = command.replies, self._plan.memo
         if command.entry.operation.removeprefix("doc.") in TASKED:
             return self._concluded(command)
+        if command.entry.operation.removeprefix("doc.") in LANDED:
+            return self._landed(command)
         if self._asked is not None and self._asked.op.effect == "read":
             answer = replies["read"]
             return Conclusion(data=answer, facts=reading.facts(self._asked, answer))
@@ -132,6 +136,17 @@ class Desk:
         moved = self._plan.prepared.resolved.get("container")
         elsewhere = {**target, "container": moved} if moved else {}
         return Conclusion(data=data, proofs=proofs, warnings=memo.warnings, compensation=_taken_back(memo, done), target=elsewhere)
+
+    def _landed(self, command: leaf.Conclude) -> Conclusion:
+        """A file as it stands: it is opened again."""
+        target, nothing = command.entry.target, dict[str, Any]()
+        told = next((r for r in command.replies.values() if is_object(r)), nothing)
+        data = {"nodeId": target["nodeId"], "canonicalUrl": target["canonicalUrl"], **{n: told[n] for n in ("path", "sha256", "bytes") if n in told}}
+        if not command.read_back:
+            return Conclusion(data=data)
+        found = media.landed(self._plan.memo)
+        proof = compared("readback", self._plan.memo.facts["land"]["sha256"], found["sha256"] if found else "")
+        return Conclusion(data=data, proofs=(proof,))
 
     def _concluded(self, command: leaf.Conclude) -> Conclusion:
         """A task as it stands: its row is read again, and says what was submitted."""
@@ -162,6 +177,8 @@ class Desk:
     def find(self, command: leaf.Find) -> Any:
         if command.step.awaits:
             return tasks.ticket_of(self.run(tasks.get, self.tenant, tasks.id_of(self.tenant, command.step_id.split("/")[0])))
+        if command.step.name == "land":
+            return media.landed(self._plan.memo)
         if command.step.name in LOCAL:
             return self.run(serve, self.tenant, ask.Find(step_id=command.step_id))["reply"]
         found = self.send(ask.Find(step_id=command.step_id), "")
@@ -209,8 +226,8 @@ def _taken_back(memo: Memo, done: dict[str, dict[str, Any]]) -> Compensation:
 
 
 #: What is planned, and how lists are read, beyond content and places.
-_PLANS: Final = {**exchange.PLANS, **remarks.PLANS}
-_LISTS: Final = {**reading.LISTS, **remarks.LISTS}
+_PLANS: Final = {**exchange.PLANS, **remarks.PLANS, **media.PLANS}
+_LISTS: Final = {**reading.LISTS, **remarks.LISTS, **media.LISTS}
 _ANSWERS: Final[dict[type, Callable[[Desk, Any], Any]]] = {
     leaf.Recall: Desk.recall, leaf.Prepare: Desk.prepare, leaf.FindApproval: Desk.find_approval, leaf.KeepApproval: Desk.keep_approval,
     leaf.Intend: Desk.intend, leaf.Send: Desk.send_step, leaf.Conclude: Desk.conclude, leaf.Find: Desk.find, leaf.RollBack: Desk.roll_back,

@@ -36,17 +36,32 @@ def telling(stage: str) -> Generator[None]:
         raise ProblemError(Problem(p.kind, p.message, stage=stage, execution_started=p.started, details=p.details)) from p
 
 
-def _folder(asked: Asked) -> Folder:
+def folder_of(asked: Asked) -> Folder:
     if asked.folder is None:
         raise problem("capability_unavailable", "there is no folder for files here", stage="resolve")
     return asked.folder
+
+
+def check_output(folder: Folder, output: str, *, overwrite: bool) -> bool:
+    """Whether a file stands there that may be replaced. Raises ProblemError: conflict (one that may not), type_mismatch, permission_denied."""
+    with telling("resolve"):
+        folder.check(output, write=True)
+        with folder.opened() as root:
+            above = ["/".join(output.split("/")[:n]) for n in range(1, output.count("/") + 1)]
+            if blocked := next((path for path in above if (part := root.stat(path)) and part.kind != "folder"), ""):
+                raise FileProblem("type_mismatch", output, f"{blocked} is not a folder")
+            there = root.stat(output)
+    if there is not None and (there.kind != "file" or not overwrite):
+        kind = "conflict" if there.kind == "file" else "type_mismatch"
+        raise problem(kind, f"{output} exists already", stage="resolve", details={"path": output, "exists": there.kind})
+    return there is not None
 
 
 def _import(asked: Asked) -> Plan:
     args, container = asked.args, asked.args.get("containerId", ask.ROOT)
     check_container(asked, container)
     with telling("read"):
-        data = _folder(asked).read(args["file"], MAX_FILE_BYTES)
+        data = folder_of(asked).read(args["file"], MAX_FILE_BYTES)
     path = PurePosixPath(args["file"])
     if not args.get("asUpload"):
         kind_of(path.name, data)
@@ -58,30 +73,19 @@ def _import(asked: Asked) -> Plan:
 
 
 def _export(asked: Asked) -> Plan:
-    args, folder = asked.args, _folder(asked)
+    args, folder = asked.args, folder_of(asked)
     node = document_of(asked)
     overwrite, target = args.get("overwrite", False), TARGETS[args["format"]]
     if target == "pdf":  # only there can a text be one that cannot be shown
         writable(c.document_of(asked.ask(ask.Content(node=node["target"]["nodeId"]))["blocks"], node["title"], target), target)
-    with telling("resolve"):
-        folder.check(args["output"], write=True)
-        with folder.opened() as root:
-            above = ["/".join(args["output"].split("/")[:n]) for n in range(1, args["output"].count("/") + 1)]
-            if blocked := next((path for path in above if (part := root.stat(path)) and part.kind != "folder"), ""):
-                raise FileProblem("type_mismatch", args["output"], f"{blocked} is not a folder")
-            there = root.stat(args["output"])
-    if there is not None and (there.kind != "file" or not overwrite):
-        kind = "conflict" if there.kind == "file" else "type_mismatch"
-        raise problem(kind, f"{args['output']} exists already", stage="resolve", details={"path": args["output"], "exists": there.kind})
+    there = check_output(folder, args["output"], overwrite=overwrite)
     work = tasks.Export(
         node=node["target"]["nodeId"], revision=node["revision"], title=node["title"], format=args["format"], folder=folder, output=args["output"],
         overwrite=overwrite,
     )  # fmt: skip
-    resolved = {"revision": node["revision"], "output": args["output"], "replaces": there is not None}
+    resolved = {"revision": node["revision"], "output": args["output"], "replaces": there}
     # To write over a file is the person's own choice (S0.44): an agent has it confirmed.
-    prepared = Prepared(
-        target=node["target"], target_id=work.node, current=node["revision"], resolved=resolved, confirm=there is not None and not asked.person
-    )
+    prepared = Prepared(target=node["target"], target_id=work.node, current=node["revision"], resolved=resolved, confirm=there and not asked.person)
     return _submitted(asked, work, prepared)
 
 

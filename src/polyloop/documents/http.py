@@ -26,7 +26,7 @@ _CODES: Final = {
     "validation": 400, "type_mismatch": 400, "not_found": 404, "ambiguous": 409, "revision_conflict": 409, "conflict": 409,
     "permission_denied": 403, "authentication_required": 401,
 }  # fmt: skip
-_ONLY_READ: Final = (ask.Describe, ask.Content, ask.Nodes, ask.Search, ask.Attached, ask.Versions, ask.Facts)
+_ONLY_READ: Final = (ask.Describe, ask.Content, ask.Nodes, ask.Search, ask.Attached, ask.Blob, ask.Versions, ask.Facts)
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]

@@ -11,8 +11,8 @@ from typing import Any
 
 from ..contract.problem import problem
 from ..db import Tx
+from . import blobs, store
 from . import requests as ask
-from . import store
 from .store import OPEN
 
 
@@ -36,6 +36,8 @@ def attach(tx: Tx, tenant: str, r: ask.Attach, step_id: str) -> ask.Reply:
     if r.was is not None and r.was != (hash_of(*now) if now else ""):
         details = {"field": "was", "current": node.revision, "changed": {"added": [], "updated": [r.item], "removed": []}}
         raise problem("revision_conflict", f"the {r.kind} has changed since it was read; nothing was written", stage="precondition", details=details)
+    if r.kind == "media":
+        _kept(tx, tenant, r)
     seq = store.next_seq(tx, tenant)
     first = tx.row("select no from doc_item where tenant = ? and node = ? and kind = ? and id = ?", tenant, r.node, r.kind, r.item)
     tx.run(
@@ -48,6 +50,32 @@ def attach(tx: Tx, tenant: str, r: ask.Attach, step_id: str) -> ask.Reply:
             tenant, r.node, r.kind, r.item, first[0] if first else seq, seq, OPEN, r.mark, r.body,
         )  # fmt: skip
     return {"nodeId": node.id, "revision": node.revision, "before": node.revision, "kind": r.kind, "item": r.item, "seq": seq}
+
+
+def _kept(tx: Tx, tenant: str, r: ask.Attach) -> None:
+    """The bytes of a media item, whose mark is their digest. Raises validation, corrupt_store."""
+    if hashlib.sha256(r.data).hexdigest() != r.mark:
+        raise problem("validation", "these are not the bytes of this digest", stage="arguments")
+    blobs.keep(tx, tenant, r.data)
+
+
+def blob(tx: Tx, tenant: str, r: ask.Blob) -> ask.Reply:
+    """Raises not_found, type_mismatch (no picture), corrupt_store."""
+    store.get_node(tx, tenant, r.node, "live", "trashed")
+    found = standing(tx, tenant, r.node, "media", r.item)
+    if found is None:
+        raise problem("not_found", f"there is no media {r.item}", stage="resolve", details={"nodeId": r.node, "resourceId": r.item})
+    data = blobs.get(tx, tenant, found[0])
+    return {"data": blobs.preview(data) if r.small else data}
+
+
+def copied(tx: Tx, tenant: str, source: str, node: str, seq: int) -> None:
+    """A copy has the media of what it is a copy of; comments and roles it has not."""
+    tx.run(
+        "insert into doc_item (tenant, node, kind, id, no, since_seq, until_seq, mark, body)"
+        " select tenant, ?, kind, id, no, ?, until_seq, mark, body from doc_item where tenant = ? and node = ? and kind = 'media' and until_seq = ?",
+        node, seq, tenant, source, OPEN,
+    )  # fmt: skip
 
 
 def attached(tx: Tx, tenant: str, r: ask.Attached) -> ask.Reply:
@@ -69,5 +97,5 @@ def fact(tx: Tx, tenant: str, node: str, kind: str, item: str, seq: int) -> str 
     keys = (tenant, node, kind, item, seq)
     where = "tenant = ? and node = ? and kind = ? and id = ?"
     if row := tx.row(f"select mark, body from doc_item where {where} and since_seq = ?", *keys):  # noqa: S608  # our own words
-        return hash_of(row[0], row[1])
+        return hash_of(row[0], row[1]) if kind != "media" or blobs.whole(tx, tenant, row[0]) else None
     return "" if tx.row(f"select 1 from doc_item where {where} and until_seq = ?", *keys) else None  # noqa: S608  # as above

@@ -66,6 +66,11 @@ _LISTED: Final = Shape({
 _TOLD: Final = Shape({"type": "object", "required": ["contractVersion", "operation", "status", "complete", "data"]})
 
 WRITE: Final = Step("write", effect=True, reply=REPLY, echo=("nodeId",))
+_UPLOAD: Final = Step("upload", effect=True, reply=REPLY, echo=("nodeId",))
+#: A file of this machine; that it stands there whole is read again.
+_LANDING: Final = Step("land", effect=True, reply=Shape({
+    "type": "object", "required": ["state", "path", "sha256", "bytes"], "properties": {"state": {"const": "landed"}},
+}))  # fmt: skip
 _CHECKPOINT: Final = Step("checkpoint", effect=True, reply=_SAVED, echo=("nodeId",))
 
 
@@ -134,6 +139,7 @@ _FILE: Final = {
     "output": _PATH,
     "overwrite": {"type": "boolean", "description": "take the place of a file that is there"},
 }
+_LAND: Final = {"output": _PATH, "overwrite": _FILE["overwrite"]}
 _TASKED: Final[dict[str, Any]] = {"output": _TASK}
 _QUERY: Final = {
     **_PRINTED, "maxLength": limits.QUERY_CHARS,
@@ -190,6 +196,10 @@ OPERATIONS: Final[dict[str, Operation]] = {
         _op("access_grant", {**_ANY, **_GUARD, "user": _USER, "role": _ROLE}, "user", "role", confirm=True),
         _op("access_change", {**_ANY, **_GUARD, "user": _USER, "role": _ROLE}, "user", "role", confirm=True),
         _op("access_revoke", {**_ANY, **_GUARD, "user": _USER}, "user", confirm=True),
+        _op("media_insert", {**_ANY, **_GUARD, "file": _PATH, "name": _TITLE, "afterBlockId": _ID}, "file", steps=(_UPLOAD, WRITE)),
+        _op("media_list", {**_ANY, **_PAGING}, write=False, contract=LIST, output=_LISTED),
+        _op("media_download", {**_ANY, "resourceId": _ID, **_LAND}, "resourceId", "output", steps=(_LANDING,)),
+        _op("media_preview", {**_ANY, "resourceId": _ID, **_LAND}, "resourceId", "output", steps=(_LANDING,)),
         _op("import", {"file": _PATH, **_NEW, "asUpload": {"type": "boolean"}}, "file", **_TASKED, steps=(_SUBMIT, _FINISH), verify="terminal_state"),
         _op("export", {**_ANY, **_FILE}, "format", "output", **_TASKED, steps=(_SUBMIT, _FINISH), verify="terminal_state"),
         _op("export_submit", {**_ANY, **_FILE}, "format", "output", **_TASKED, steps=(_SUBMIT,), answers="ticket"),
@@ -200,6 +210,8 @@ OPERATIONS: Final[dict[str, Operation]] = {
 _AFTERWARDS: Final = closed({"type": "object", "required": ["operationId"], "properties": {"operationId": {**_ID, "maxLength": 200}}})
 #: Operations whose work is a task. They are kept beside the journal, whatever the transport.
 TASKED: Final = frozenset({"import", "export", "export_submit", "task_cancel"})
+#: Operations that land a file: the journal notes each step on its own, because a file is in no transaction.
+LANDED: Final = frozenset({"media_download", "media_preview"})
 #: Their steps that are carried out there.
 LOCAL: Final = frozenset({"submit", "cancel"})
 #: What a task is asked about with.
@@ -226,6 +238,8 @@ PURPOSE: Final[dict[str, str]] = {
     "comment_reply": "Answer a comment.", "comment_resolve": "Settle a comment, or open it again.", "comment_delete": "Take a comment away.",
     "access_list": "List who has a role of their own here.", "access_grant": "Give somebody a role here and below.",
     "access_change": "Give somebody another role.", "access_revoke": "Take somebody's role away.",
+    "media_insert": "Put a file into a document.", "media_list": "List what was put in, and where it is shown.",
+    "media_download": "Land a file that was put in.", "media_preview": "Land a small picture of one that was put in.",
     "import": "Make a document of a file.", "import_get": "How an import stands.", "export": "Land a document as a file.",
     "export_submit": "Have a document landed as a file by a worker.", "export_get": "How an export stands.",
     "task_cancel": "Stop an import or export that has not begun to write.",

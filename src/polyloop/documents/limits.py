@@ -10,6 +10,8 @@ NAME_CHARS: Final = 200
 COMMENT_CHARS: Final = 10_000
 ITEM_CHARS: Final = 2_000_000
 REPLIES: Final = 100
+#: Bytes of one media file.
+MEDIA_BYTES: Final = 20 << 20
 #: Changes of one diff that are told at once.
 CHANGES: Final = 200
 QUERY_CHARS: Final = 300

@@ -7,7 +7,7 @@ mismatch and a doubled append is one. Seed: S0.3-S0.6, S0.23.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from msgspec import Struct
@@ -66,10 +66,10 @@ class Asked(Struct, frozen=True, kw_only=True):
 
 
 class Plan(Struct, frozen=True, kw_only=True):
-    """`upload` = the file of an import."""
+    """`upload` = the file of an import, or what is landed."""
 
     prepared: Prepared
-    requests: dict[str, ask.Request | ask.Local] = {}
+    requests: Mapping[str, ask.Request | ask.Local | ask.Land] = {}
     memo: Memo = Memo()
     node: dict[str, Any] = {}
     upload: bytes = b""
@@ -182,7 +182,7 @@ def _create(asked: Asked) -> Plan:
     container, resource = args.get("containerId", ask.ROOT), "folder" if folder else "document"
     head, *rest = _chunks(blocks, asked.chunk_chars)
     first = ask.Create(node=asked.new_id, type=resource, title=args["title"], container=container, blocks=head)
-    facts = {**_added(head), "blocks": len(head), "title": args["title"], "container": container, "state": "live", "resourceType": resource}
+    facts = {**added(head), "blocks": len(head), "title": args["title"], "container": container, "state": "live", "resourceType": resource}
     steps, requests, all_facts = _numbered([(first, facts), *((ask.Edit(node=asked.new_id, blocks=b), _appended(b)) for b in rest)])
     prepared = _made(asked, resource, container, resolved={"blocks": len(blocks)}, steps=steps)
     return Plan(prepared=prepared, requests=requests, memo=Memo(facts=all_facts, undo=_unmake(asked.new_id), warnings=lost))
@@ -224,12 +224,12 @@ def _numbered(
     return steps, {n: r for n, (r, _) in zip(names, parts, strict=True)}, {n: f for n, (_, f) in zip(names, parts, strict=True)}
 
 
-def _added(blocks: Sequence[str], removed: Sequence[str] = ()) -> dict[str, Any]:
+def added(blocks: Sequence[str], removed: Sequence[str] = ()) -> dict[str, Any]:
     return {"bodies": digest(list(blocks)), "removed": sorted(removed), "whole": True}
 
 
 def _appended(blocks: Sequence[str]) -> dict[str, Any]:
-    return {**_added(blocks), "next": ""}
+    return {**added(blocks), "next": ""}
 
 
 # --- changing content ------------------------------------------------------------------------------------------------
@@ -302,32 +302,32 @@ def _inside(asked: Asked, node: dict[str, Any], command: str) -> _Change:
         scope = [here[c.at(here, "blockId", args["blockId"])]] if "blockId" in args else here
         old, new = c.replaced(scope, args["old"], args["new"])
         body = c.body_of(new)
-        part = (replace(edit, was={old.id: old.hash}, change={old.id: body}), _added([body]))
+        part = (replace(edit, was={old.id: old.hash}, change={old.id: body}), added([body]))
         return _Change(parts=[part], warnings=_no_change(args["old"] == args["new"]))
     field = "blockId" if "blockId" in args else "afterBlockId"
     subject = c.whole(here, c.at(here, field, args[field]))
     ids, own = [k.id for k in subject], tuple(k.body for k in subject)
     edit = replace(edit, was={k.id: k.hash for k in subject} if command in ("replace", "delete", "move", "copy") else {})
     if command == "delete":
-        return _Change(parts=[(replace(edit, remove=tuple(ids)), _added((), ids))])
+        return _Change(parts=[(replace(edit, remove=tuple(ids)), added((), ids))])
     if command in ("copy", "move"):
         anchor = c.whole(here, c.at(here, "afterBlockId", args["afterBlockId"]))[-1].id
         if command == "copy":
-            return _Change(parts=[(replace(edit, blocks=own, side="after", anchor=anchor), {**_added(own), "previous": anchor})])
+            return _Change(parts=[(replace(edit, blocks=own, side="after", anchor=anchor), {**added(own), "previous": anchor})])
         if anchor in ids or args["afterBlockId"] in ids:
             raise bad_arguments([FieldProblem("afterBlockId", "invalid_value", "a block cannot be moved behind itself")])
         moved = replace(edit, remove=tuple(ids), blocks=own, ids=tuple(ids), side="after", anchor=anchor)
         behind = [k.id for k in here][c.at(here, "afterBlockId", anchor) + 1 :]
-        return _Change(parts=[(moved, {**_added(own), "previous": anchor})], warnings=_no_change(behind[: len(ids)] == ids))
+        return _Change(parts=[(moved, {**added(own), "previous": anchor})], warnings=_no_change(behind[: len(ids)] == ids))
     blocks, lost = _bodies(asked)
     if not blocks:
         raise bad_arguments([FieldProblem("content", "empty", "there is nothing to put there")])
     if command == "replace":
         _no_loss(asked, subject)
         edit = replace(edit, remove=tuple(ids), blocks=blocks, side="before", anchor=ids[0])
-        return _Change(parts=[(edit, _added(blocks, ids))], warnings=(*lost, *_no_change(c.alike(subject, blocks))))
+        return _Change(parts=[(edit, added(blocks, ids))], warnings=(*lost, *_no_change(c.alike(subject, blocks))))
     side, anchor, beside = ("before", ids[0], "next") if command == "insert_before" else ("after", ids[-1], "previous")
-    return _Change(parts=[(replace(edit, blocks=blocks, side=side, anchor=anchor), {**_added(blocks), beside: anchor})], warnings=lost)
+    return _Change(parts=[(replace(edit, blocks=blocks, side=side, anchor=anchor), {**added(blocks), beside: anchor})], warnings=lost)
 
 
 # --- versions, and where a node stands -------------------------------------------------------------------------------

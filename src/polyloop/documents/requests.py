@@ -119,8 +119,8 @@ class Cancel(Ask, frozen=True, kw_only=True):
     task: Id
 
 
-ItemKind = Literal["comment", "access"]
-#: A comment's id, or a user.
+ItemKind = Literal["comment", "access", "media"]
+#: A comment's id, a user, or a resource.
 ItemId = Annotated[str, Meta(max_length=limits.NAME_CHARS, pattern=NO_NUL)]
 
 
@@ -134,6 +134,15 @@ class Attach(Ask, frozen=True, kw_only=True):
     mark: Label = ""
     body: Annotated[str, Meta(max_length=limits.ITEM_CHARS, pattern=NO_NUL)] = ""
     was: str | None = None
+    data: Annotated[bytes, Meta(max_length=limits.MEDIA_BYTES)] = b""
+
+
+class Blob(Ask, frozen=True, kw_only=True):
+    """The bytes of a media item, or a small picture of them: `{"data": ...}`, in JSON as base64."""
+
+    node: Id
+    item: ItemId
+    small: bool = False
 
 
 class Attached(Ask, frozen=True, kw_only=True):
@@ -210,8 +219,17 @@ class Find(Ask, frozen=True, kw_only=True):
 
 #: What is kept beside the journal, and never comes over a transport: a task says in which folder of this machine a file shall stand.
 Local = Submit | Cancel
+
+
+class Land(Struct, frozen=True, kw_only=True):
+    """A file of this machine; never sent anywhere."""
+
+    output: str
+    over: str
+
+
 Write = Create | Edit | Revert | Copy | Put | Purge | Save | Attach
-Read = Describe | Content | Nodes | Search | Versions | Attached | Facts | Find
+Read = Describe | Content | Nodes | Search | Versions | Attached | Blob | Facts | Find
 Request = Write | Read
 Reply = dict[str, Any]
 

@@ -35,7 +35,7 @@ from ..journal.operations import Recorded
 from . import access, limits, service, tasks
 from . import requests as ask
 from .desk import Desk, Reach
-from .leaves import AFTERWARDS, ASIDE, OPERATIONS, READ, TASK_GETS, TASKED
+from .leaves import AFTERWARDS, ASIDE, LANDED, OPERATIONS, READ, TASK_GETS, TASKED
 from .memo import Memo, memo_of
 from .plan import Asked
 from .requests import Transport
@@ -115,7 +115,7 @@ class DocRuntime(Book):
 
     async def _operate(self, op: Operation, call: Call, caller: Caller, earlier: Memo | None) -> Answer:
         seal = Seal(await self._signing(), call.now_ms)
-        if self._transport is not None or op.name.removeprefix("doc.") in TASKED:
+        if self._transport is not None or op.name.removeprefix("doc.") in TASKED | LANDED:
             across = self._across(self._transport or Here(self.db, self.tenant, caller.user))
             with typed(op.name):
                 return await in_thread(lambda: self._drive(across, op, call, caller, earlier, seal), lambda: None)

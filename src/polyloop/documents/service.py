@@ -19,7 +19,7 @@ from ..contract.problem import as_wire, problem
 from ..contract.snapshot import digest
 from ..db import Database, Tx
 from ..formats.blocks import Block
-from . import access, index, items, limits, store, tasks
+from . import access, blobs, index, items, limits, store, tasks
 from . import requests as ask
 from .positions import numbered, spread
 from .store import Node, Row
@@ -107,7 +107,9 @@ def _copy(tx: Tx, tenant: str, r: ask.Copy, step_id: str) -> ask.Reply:
     if store.find_node(tx, tenant, r.node) is not None:
         raise problem("conflict", f"{r.node} exists", stage="write")
     rows = store.rows_at(tx, tenant, source.id, source.revision)
-    return _new(tx, tenant, r, "document", rows, source.appended, step_id)
+    reply = _new(tx, tenant, r, "document", rows, source.appended, step_id)
+    items.copied(tx, tenant, source.id, r.node, store.current_seq(tx, tenant))
+    return reply
 
 
 def _new(tx: Tx, tenant: str, r: ask.Create | ask.Copy, kind: str, rows: list[Row], appended: int, step_id: str) -> ask.Reply:
@@ -233,6 +235,7 @@ def _purge(tx: Tx, tenant: str, r: ask.Purge, step_id: str) -> ask.Reply:
     store.set_node(tx, tenant, gone)
     store.set_place(tx, tenant, gone, seq)
     store.erase(tx, tenant, node.id)
+    blobs.sweep(tx, tenant)
     return _done(tx, tenant, gone, seq, step_id)
 
 
@@ -347,5 +350,6 @@ _WRITES: Final[dict[type, Callable[[Tx, str, Any, str], ask.Reply]]] = {
     ask.Submit: tasks.submit, ask.Cancel: tasks.cancel,
 }  # fmt: skip
 _READS: Final[dict[type, Callable[[Tx, str, Any], ask.Reply]]] = {
-    ask.Describe: _describe, ask.Content: _content, ask.Versions: _versions, ask.Attached: items.attached, ask.Facts: _facts, ask.Find: _find,
+    ask.Describe: _describe, ask.Content: _content, ask.Versions: _versions, ask.Attached: items.attached, ask.Blob: items.blob, ask.Facts: _facts,
+    ask.Find: _find,
 }  # fmt: skip

@@ -86,7 +86,9 @@ create table doc_item (
 create index doc_item_order on doc_item (tenant, node, kind, no, until_seq);
 create index doc_item_of on doc_item (tenant, kind, id, until_seq);
 """
-SCHEMAS: Final = (JOURNAL, Schema("documents", (_TABLES, _MOVED, tasks.TABLES + _UPLOADS, index.STEP, _ITEMS)))
+#: Bytes of media, once a tenant. A bytes column is `bytea` to PostgreSQL, and SQLite takes any name.
+_BLOBS: Final = "create table doc_blob (tenant text not null, sha256 text not null, data bytea not null, primary key (tenant, sha256));"
+SCHEMAS: Final = (JOURNAL, Schema("documents", (_TABLES, _MOVED, tasks.TABLES + _UPLOADS, index.STEP, _ITEMS, _BLOBS)))
 
 
 class Node(Struct, frozen=True, kw_only=True):
