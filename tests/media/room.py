@@ -23,7 +23,7 @@ class Room:
 
     def __init__(self, db: Database, found: Settings | None = None, tenant: str = "local", canvas: str = "") -> None:
         self.db, self.settings, self.tenant = db, found or settings(), tenant
-        self.media = media_of(db, tenant, self.settings.catalog)
+        self.media = media_of(db, tenant, self.settings)
         self.worker = media_worker(db, tenant, self.settings)
         self.canvases = CanvasRuntime(db, tenant, SystemClock().now_ms, uuid7)
         self.canvas = canvas or self.board("canvas_new", {"title": "t"})["data"]["canvasId"]

@@ -367,3 +367,13 @@ def test_S1_58_the_cap_of_a_tenant_holds_for_pictures_too(here, tmp_path, monkey
     assert [code for _, code in codes] == [10, 10, 8]
     assert codes[2][0]["error"]["kind"] == "budget_exceeded"
     assert (here.count("task"), here.count("spend_charge"), here.count("op_entry")) == (2, 2, 3)
+
+
+def test_a_question_that_a_grant_has_answered_is_not_put_any_more(here):
+    """No card is offered for ever."""
+    import asyncio
+
+    here.call("generate_media", picture())
+    here.grant()
+    assert here.call("generate_media", picture())[1] == 10
+    assert [a.state for a in asyncio.run(here.media.approvals())] == ["superseded"]

@@ -21,8 +21,10 @@ from polyloop.documents.store import SCHEMAS, catch_up, unindexed
 from polyloop.documents.tasks import ticket_of
 from polyloop.files.folder import Folder, folder_of
 from polyloop.files.threads import in_thread
+from polyloop.gateway.cache import SCHEMA as ACCOUNTS
 from polyloop.ids import uuid7
 from polyloop.kernel.seams import Log
+from polyloop.media.store import SCHEMAS as MEDIA_SCHEMAS
 from polyloop.toolbox.bridge import citable
 
 from .evidence import cited_records
@@ -37,7 +39,7 @@ if TYPE_CHECKING:  # most runs touch no document and no canvas
 
 
 #: Tables of everything that is no run: each schema once, the journal first.
-_SCHEMAS: Final = tuple({schema.component: schema for schema in (*SCHEMAS, *CANVAS_SCHEMAS)}.values())
+_SCHEMAS: Final = tuple({schema.component: schema for schema in (*SCHEMAS, *CANVAS_SCHEMAS, *MEDIA_SCHEMAS, ACCOUNTS)}.values())
 
 
 def _opened(store: str) -> Database:

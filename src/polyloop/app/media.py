@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -18,12 +19,21 @@ from polyloop.canvas.registry import NODE_TYPES
 from polyloop.canvas.store import SCHEMAS as CANVAS
 from polyloop.canvas.store import find_canvas
 from polyloop.clock import SystemClock
+from polyloop.contract.operation import Answer
 from polyloop.contract.problem import problem
 from polyloop.contract.snapshot import digest
+from polyloop.contract.spend import Balance, Grant, balance
+from polyloop.contract.task import Ticket
 from polyloop.db import Database, Tx, tasks
+from polyloop.documents.exchange import telling
+from polyloop.files.landing import Landing
+from polyloop.files.root import Root
+from polyloop.files.threads import in_thread
 from polyloop.gateway.accounts import Accounts
 from polyloop.gateway.cache import SCHEMA as MONEY
 from polyloop.ids import uuid7
+from polyloop.journal.carry import Caller
+from polyloop.journal.spending import offered
 from polyloop.media import tasks as media_tasks
 from polyloop.media.catalog import Catalog
 from polyloop.media.picture import libraries
@@ -41,7 +51,7 @@ if TYPE_CHECKING:
 
 FILE: Final = "media.toml"
 #: Everything a store with media holds.
-SCHEMAS: Final = tuple(dict.fromkeys((*CANVAS, *MEDIA, MONEY)))
+SCHEMAS: Final = tuple({schema.component: schema for schema in (*CANVAS, *MEDIA, MONEY)}.values())
 
 
 class CanvasSurface:
@@ -134,11 +144,19 @@ def settings() -> Settings:
     return parse(str(path), read_bytes(path)) if path.exists() else Settings()
 
 
-def media_of(db: Database, tenant: str, catalog: Catalog | None = None) -> MediaRuntime:
-    """The media operations of a tenant in an open store (with the tables of canvas and media)."""
+def media_of(db: Database, tenant: str, found: Settings | None = None, *, moves: bool = False) -> MediaRuntime:
+    """The media operations of a tenant in an open store (with the tables of canvas and media).
+
+    `moves`: whoever asks how a task stands brings it one step further.
+    """
     from polyloop.media.runtime import MediaRuntime
 
-    return MediaRuntime(db, _rooms(tenant, catalog or settings().catalog), SystemClock().now_ms, uuid7)
+    own = found or settings()
+
+    def move(task_id: str) -> object:
+        return media_worker(db, tenant, own).one(task_id)
+
+    return MediaRuntime(db, _rooms(tenant, own.catalog), SystemClock().now_ms, uuid7, move if moves else None)
 
 
 def _rooms(tenant: str, catalog: Catalog) -> Rooms:
@@ -172,3 +190,48 @@ def _providers(db: Database, tenant: str, found: Settings) -> dict[str, Provider
 
     named = {p.channel: hosted(p.kind, p.url, os.environ.get(p.key_env, "") if p.key_env else "", p.graph or None) for p in found.providers}
     return {"studio": Studio(work_of), **named}
+
+
+async def answered(db: Database, tenant: str, tool: str, given: dict[str, Any], caller: Caller, wait_s: float = 0) -> Answer:
+    """Carry out one operation of media; a task it begins is worked on here, `wait_s` at most."""
+    media = media_of(db, tenant, moves=True)
+    answer = await media.call(tool, given, caller)
+    if not isinstance(answer, Ticket) or answer.terminal or wait_s <= 0:
+        return answer
+    worker, task_id, stopped = media_worker(db, tenant), answer.task_id, threading.Event()
+    await in_thread(lambda: worker.finish(task_id, wait_s), stopped.set)
+    return await media.ticket(task_id, caller)
+
+
+async def work_media(db: Database, tenant: str, *, watch: bool) -> int:
+    """Carry out the media tasks of a tenant (`watch`: until stopped). Returns how many moves were made."""
+    stopped = threading.Event()
+    worker = media_worker(db, tenant, pause=stopped.wait)
+    return await in_thread(lambda: worker.all(stopped.is_set, watch=watch), stopped.set)
+
+
+def encoded(path: Path) -> str:
+    """A file as an argument carries it. Raises ProblemError (not_found, local_io, validation)."""
+    return base64.b64encode(read_bytes(path)).decode()
+
+
+async def save_file(db: Database, tenant: str, out: str, node: str, transient: str, caller: Caller) -> dict[str, Any]:
+    """Land the file of a node, or the picture of an annotation, as a new file. Raises ProblemError."""
+    mime, data = await media_of(db, tenant).file(node, caller, transient)
+    target = Path(out)
+    with telling("landing"), Root(target.parent, make=True) as root, Landing(root, target.name, data) as landing:
+        landed = landing.publish()
+    return {"path": str(target), "mimeType": mime, "bytes": landed.bytes, "sha256": landed.sha256}
+
+
+async def grant_spending(store: str, tenant: str, scope: tuple[str, str], grant: Grant) -> Grant:
+    """A person's leave to spend, on a canvas or in a session. Raises ProblemError."""
+    from .documents import open_database
+
+    with open_database(store, tenant) as db:
+        return await media_of(db, tenant).grant(*scope, grant)
+
+
+def spent(db: Database, tenant: str, scope: tuple[str, str]) -> list[tuple[Grant, Balance]]:
+    """The grants of a canvas or session, and what of each is used."""
+    return [(grant, balance(charges)) for grant, charges in db.look(offered, tenant, [scope])]

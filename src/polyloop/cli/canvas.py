@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
+from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
@@ -13,10 +14,12 @@ from polyloop.app.approvals import PERSON
 from polyloop.app.canvas_export import exported
 from polyloop.app.documents import canvases_of, open_database, read_database
 from polyloop.app.export import land
+from polyloop.app.media import answered, encoded, save_file, work_media
 from polyloop.canvas.doings import DOINGS
 from polyloop.contract.operation import shown
 from polyloop.contract.problem import problem
 from polyloop.journal.carry import Caller
+from polyloop.media.runtime import TOOLS
 from polyloop.views.canvas.forms import FORMS
 from polyloop.words.catalog import say
 
@@ -33,9 +36,12 @@ SessionOption = Annotated[str, typer.Option("--session", help="A session; made o
 ModeOption = Annotated[str, typer.Option("--mode", help="read_only, request_approval or auto.")]
 
 
-def _carry(place: Place, tool: str, given: dict[str, Any], mode: str, **more: Any) -> tuple[dict[str, Any], int]:
+def _carry(place: Place, tool: str, given: dict[str, Any], mode: str, wait_s: float = 0, **more: Any) -> tuple[dict[str, Any], int]:
     async def work() -> tuple[dict[str, Any], int]:
         caller = Caller(mode=mode_of(mode, "canvas"), **more)
+        if tool in TOOLS:
+            with open_database(place.store, place.tenant) as db:
+                return shown(await answered(db, place.tenant, tool, given, caller, wait_s))
         doing = DOINGS.get(tool)
         looks = (doing is None or doing.read is not None or caller.dry_run) and not caller.session
         with (read_database if looks else open_database)(place.store, place.tenant) as db:
@@ -105,6 +111,7 @@ def call(
     session: SessionOption = "",
     mode: ModeOption = "auto",
     owner: OwnerOption = "local",
+    wait: Annotated[float, typer.Option("--wait", metavar="SECONDS", help="Work on a task it begins, so long at most.")] = 0,
 ) -> None:
     """Carry out one operation."""
 
@@ -113,7 +120,70 @@ def call(
 
     asked = carry_out(place, given)
     more = {"session": session, "plan_id": plan, "approved_by": PERSON if yes else "", "dry_run": dry_run, "owner": owner, "within": canvas}
-    _print(place, tool, *_carry(place, tool, asked, mode, **more))
+    _print(place, tool, *_carry(place, tool, asked, mode, wait, **more))
+
+
+@app.command()
+@placed
+def work(place: Place, watch: Annotated[bool, typer.Option("--watch", help="Until it is stopped.")] = False) -> None:
+    """Carry out the media tasks of a tenant until nothing waits any more."""
+
+    async def carried() -> int:
+        with open_database(place.store, place.tenant) as db:
+            return await work_media(db, place.tenant, watch=watch)
+
+    moves = carry_out(place, carried)
+    if place.as_json:
+        place.print_json({"moves": moves})
+
+
+@app.command()
+@placed
+def upload(
+    place: Place,
+    canvas: CanvasOption,
+    file: Annotated[Path, typer.Option("--file", help="A picture, clip or sound.")],
+    node: Annotated[str, typer.Option("--node", help="Id of the new node.")],
+    title: Annotated[str, typer.Option("--title", help="What it is called; else the file's name.")] = "",
+    session: SessionOption = "",
+    owner: OwnerOption = "local",
+) -> None:
+    """Bring a file onto a canvas as a new node."""
+
+    async def given() -> dict[str, Any]:
+        return {"nodeId": node, "title": title or file.name, "file": encoded(file)}
+
+    _print(place, "upload", *_carry(place, "upload", carry_out(place, given), "auto", session=session, owner=owner, within=canvas))
+
+
+@app.command()
+@placed
+def save(
+    place: Place,
+    canvas: CanvasOption,
+    out: Annotated[str, typer.Option("--out", help="Where to; never over another file.")],
+    node: Annotated[str, typer.Option("--node", help="Whose file.")] = "",
+    transient: Annotated[str, typer.Option("--transient", help="An annotation of the session.")] = "",
+    session: SessionOption = "",
+    owner: OwnerOption = "local",
+) -> None:
+    """Save the file of a node, or the picture of an annotation."""
+
+    async def saved() -> dict[str, Any]:
+        with read_database(place.store, place.tenant) as db:
+            return await save_file(db, place.tenant, out, node, transient, Caller(session=session, owner=owner, within=canvas))
+
+    told = carry_out(place, saved)
+    if place.as_json:
+        place.print_json(told)
+    else:
+        sys.stdout.write(f"{told['path']}\n")
+
+
+def _all() -> dict[str, tuple[str, bool, dict[str, Any]]]:
+    """Purpose, whether for people alone, and schema of every operation."""
+    own = {name: (d.purpose, d.people, d.op.arguments.raw) for name, d in DOINGS.items()}
+    return own | {name: (t.purpose, t.people, t.op.arguments.raw) for name, t in TOOLS.items()}
 
 
 @app.command()
@@ -169,10 +239,11 @@ def export(
 @placed
 def tools(place: Place) -> None:
     """The operations there are; those for people alone are marked."""
+    found = _all()
     if place.as_json:
-        place.print_json({"tools": [{"name": name, "purpose": d.purpose, "people": d.people} for name, d in DOINGS.items()]})
+        place.print_json({"tools": [{"name": name, "purpose": purpose, "people": people} for name, (purpose, people, _) in found.items()]})
     else:
-        sys.stdout.write("".join(f"{name:<26} {'*' if d.people else ' '} {d.purpose}\n" for name, d in DOINGS.items()))
+        sys.stdout.write("".join(f"{name:<26} {'*' if people else ' '} {purpose}\n" for name, (purpose, people, _) in found.items()))
 
 
 @app.command()
@@ -181,8 +252,9 @@ def schema(place: Place, tool: ToolArgument) -> None:
     """The JSON Schema of an operation's arguments."""
 
     async def work() -> dict[str, Any]:
-        if tool not in DOINGS:
+        found = _all()
+        if tool not in found:
             raise problem("not_found", f"there is no operation {tool!r}", operation="canvas", stage="arguments")
-        return DOINGS[tool].op.arguments.raw
+        return found[tool][2]
 
     place.print_json(carry_out(place, work))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from ..contract import leaf
-from ..contract.approval import Approval
+from ..contract.approval import Approval, turn
 from ..contract.leaf import Conclusion, Prepared
 from ..contract.ledger import Entry
 from ..contract.problem import is_object
@@ -76,8 +76,8 @@ class Desk:
     def intend(self, command: leaf.Intend) -> Entry | None:
         self._pay(command.entry)  # first, so that a cap that is reached leaves nothing written
         taken = operations.intend(self._tx, self._rooms.tenant, Recorded(command.entry, "{}", self._caller.session))
-        if taken is None and command.approval is not None:
-            operations.keep_approval(self._tx, self._rooms.tenant, command.approval)
+        if taken is None:
+            self._close_question(command.entry.request, command.approval)
         self._tx.run(f"savepoint {SAVEPOINT}")
         return _entry(taken)
 
@@ -94,6 +94,15 @@ class Desk:
     def settle(self, command: leaf.Settle) -> None:
         operations.settle(self._tx, self._rooms.tenant, command.entry)
         self._pay(command.entry)
+
+    def _close_question(self, request: str, approval: Approval | None) -> None:
+        """The approval this call has used; without one, the question that was open about it is not put any more."""
+        tx, tenant = self._tx, self._rooms.tenant
+        found = approval or operations.find_approval(tx, tenant, "", request)
+        if approval is None and found is not None:
+            found = turn(found, "superseded") if found.state in ("requested", "approved") else None
+        if found is not None:
+            operations.keep_approval(tx, tenant, found)
 
     def _pay(self, entry: Entry) -> None:
         if entry.charge is not None:

@@ -13,8 +13,9 @@ from msgspec import Struct
 
 from ..contract.leaf import Conclusion, Prepared
 from ..contract.problem import FieldProblem, bad_arguments, problem
-from ..contract.session import Read
+from ..contract.session import Read, Session
 from ..contract.snapshot import digest
+from ..db import Tx
 from . import limits, store
 from .leaves import ANNOTATE, INSPECT, TEXT_DETECT
 from .notes import Annotation
@@ -100,6 +101,15 @@ def recipe_of(asked: Asked, transient: str) -> tuple[Recipe | None, str]:
         return None, "not_issued"
     recipe = msgspec.json.decode(fact.token, type=Recipe)
     return (None, "expired") if asked.call.now_ms >= recipe.until else (recipe, "")
+
+
+def transient_bytes(tx: Tx, tenant: str, session: Session, transient: str, now_ms: int) -> bytes:
+    """The picture of an annotation of this session, as PNG. Raises not_found for one that is not, or whose time is over."""
+    fact = session.reading(MARK, transient)
+    recipe = msgspec.json.decode(fact.token, type=Recipe) if fact else None
+    if recipe is None or now_ms >= recipe.until:
+        raise problem("not_found", f"there is no annotation {transient!r}", stage="resolve", details={"referenceTransientId": transient})
+    return composite(store.asset_bytes(tx, tenant, recipe.file), recipe)
 
 
 def composite(data: bytes, recipe: Recipe) -> bytes:

@@ -7,6 +7,7 @@ What a ticket says is read fresh from the task, whatever call it answers. Seed: 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
@@ -16,14 +17,18 @@ from ..contract.leaf import Call
 from ..contract.ledger import Entry
 from ..contract.operation import Answer
 from ..contract.problem import ProblemError, problem
+from ..contract.session import Session
 from ..contract.spend import Grant
 from ..contract.task import Ticket
 from ..db import Database, Tx
+from ..db import tasks as rows
+from ..files.threads import in_thread
 from ..journal import operations, spending
 from ..journal.book import Book
 from ..journal.carry import Caller, Carried, check_session, parted, typed
-from . import looking, people, tasks, wishes
+from . import looking, people, store, tasks, wishes
 from .desk import Desk
+from .leaves import TASK_GET
 from .seam import Known, Rooms, Tool
 from .tasks import MediaTicket
 
@@ -40,9 +45,12 @@ class MediaRuntime(Book):
 
     prefix = "media."
 
-    def __init__(self, db: Database, rooms: Rooms, now_ms: Callable[[], int], new_id: Callable[[], str]) -> None:
+    def __init__(
+        self, db: Database, rooms: Rooms, now_ms: Callable[[], int], new_id: Callable[[], str], move: Callable[[str], object] | None = None
+    ) -> None:
+        """`move` makes the next move of a task, blocking: whoever asks how a task stands brings it one step further."""
         super().__init__(db, rooms.tenant, now_ms)
-        self.rooms, self._new_id = rooms, new_id
+        self.rooms, self._new_id, self._move = rooms, new_id, move
 
     async def call(self, name: str, arguments: dict[str, Any], caller: Caller | None = None) -> Answer:
         """Run one operation by its tool name. Returns a receipt, a ticket, a reading or the Problem that stopped it."""
@@ -52,6 +60,8 @@ class MediaRuntime(Book):
             tool = TOOLS.get(name)
             if tool is None:
                 raise problem("not_found", f"there is no operation {name}", stage="arguments", details={"operation": name})
+            if tool.op is TASK_GET:
+                await self._moved(str(arguments.get("taskId", "")), caller)
             own, beside = parted(tool.op, arguments)
             key = "" if caller.dry_run else beside.get("operationKey") or caller.key
             call = Call(
@@ -83,6 +93,55 @@ class MediaRuntime(Book):
             return tasks.told(tx, task, body)
 
         with typed("media.task_get"):
+            return await self.db.read(look)
+
+    async def _moved(self, task_id: str, caller: Caller) -> None:
+        """One move of a task that is the caller's; what is not, is not touched."""
+        if self._move is not None:
+            with suppress(ProblemError), typed("media.task_get"):
+                await self.db.read(tasks.find, self.tenant, caller.owner, caller.within, task_id)
+                await in_thread(lambda: self._move and self._move(task_id), lambda: None)
+
+    async def task(self, task_id: str) -> MediaTicket:
+        """How a task of this tenant stands, one move further. Raises not_found."""
+
+        def look(tx: Tx) -> tuple[str, str]:
+            found = rows.find(tx, self.tenant, task_id)
+            if found is None or found.kind not in tasks.KINDS:
+                raise tasks.missing(task_id)
+            body = tasks.body_of(found)
+            return body.owner, body.canvas
+
+        with typed("media.task"):
+            owner, canvas = await self.db.read(look)
+        caller = Caller(owner=owner, within=canvas)
+        await self._moved(task_id, caller)
+        return await self.ticket(task_id, caller)
+
+    async def tasks(self, session: str) -> list[Ticket]:
+        """Every task of a session, oldest first."""
+
+        def look(tx: Tx) -> list[Ticket]:
+            own = [found for found in rows.of_session(tx, self.tenant, session) if found.kind in tasks.KINDS]
+            return [tasks.told(tx, found, tasks.body_of(found)) for found in own]
+
+        with typed("media.task"):
+            return await self.db.read(look)
+
+    async def file(self, node_id: str, caller: Caller, transient: str = "") -> tuple[str, bytes]:
+        """Media type and bytes of the file on a node, or of an annotation of this session. Raises not_found."""
+
+        def look(tx: Tx) -> tuple[str, bytes]:
+            if transient:
+                facts = operations.facts(tx, self.tenant, f"{caller.session} {caller.within}")
+                return "image/png", looking.transient_bytes(tx, self.tenant, Session("read_only", facts), transient, self._now_ms())
+            seen = self.rooms.surface_of(tx, self.tenant, caller.owner, caller.within).seen(node_id)
+            asset = store.find_asset(tx, self.tenant, store.sha_of(seen.asset)) if seen else None
+            if asset is None:
+                raise problem("not_found", f"there is no file on a node {node_id!r}", stage="resolve", details={"nodeId": node_id})
+            return asset.mime, store.asset_bytes(tx, self.tenant, asset.sha256)
+
+        with typed("media.file"):
             return await self.db.read(look)
 
     async def grant(self, scope: str, subject: str, grant: Grant) -> Grant:

@@ -1,0 +1,89 @@
+"""The same from the outside: commands, their JSON, their exit codes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from polyloop.cli.main import app
+from tests.media.room import picture
+
+pytestmark = pytest.mark.needs("media")
+
+
+@pytest.fixture
+def cli(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("POLYLOOP_STORE", "POLYLOOP_TENANT", "POLYLOOP_HOME"):
+        monkeypatch.delenv(name, raising=False)
+
+    def run(*words: str, given: object = None):
+        result = CliRunner().invoke(app, [*words, "--json"], input=None if given is None else json.dumps(given))
+        return json.loads(result.stdout) if result.stdout else result, result.exit_code
+
+    return run
+
+
+def test_S1_4_a_grant_lets_a_task_be_made_and_asking_brings_it_to_its_end(cli, tmp_path):
+    canvas = cli("canvas", "new", "--title", "t")[0]["canvasId"]
+
+    def call(tool, given, *more):
+        return cli("canvas", "call", tool, "--canvas", canvas, "--args", "-", *more, given=given)
+
+    told, code = call("generate_media", picture())
+    assert (code, told["error"]["kind"]) == (5, "confirmation_required")
+    shown, code = cli("approvals", "show", told["error"]["details"]["planId"])
+    assert (code, shown["prompt"]["quote"]["amountMicro"]) == (0, 1_000_000)
+    grant, code = cli("spend", "grant", "--canvas", canvas, "--credits", "2", "--mode", "image", "--max-size", "1024x1024")
+    assert (code, grant["credits"], grant["maxWidth"]) == (0, "2", 1024)
+    ticket, code = call("generate_media", picture())
+    assert code == 10
+    for _ in range(5):
+        done, code = call("task_get", {"taskId": ticket["taskId"]})
+        if code == 0:
+            break
+        assert (code, done["complete"]) == (10, False)
+    assert (done["state"], done["complete"]) == ("succeeded", True)
+    saved, code = cli("canvas", "save", "--canvas", canvas, "--node", "p1", "--out", "out/p1.png")
+    assert (code, saved["sha256"]) == (0, hashlib.sha256((tmp_path / "out" / "p1.png").read_bytes()).hexdigest())
+    assert cli("canvas", "save", "--canvas", canvas, "--node", "p1", "--out", "out/p1.png")[1] == 7
+    used = cli("spend", "show", "--canvas", canvas)[0]["grants"][0]
+    assert (used["held"], used["spent"], used["tasksUsed"]) == ("0", "1", 1)
+
+
+def test_a_task_is_waited_for_and_worked_on_where_it_is_said(cli):
+    canvas = cli("canvas", "new", "--title", "t")[0]["canvasId"]
+    cli("spend", "grant", "--canvas", canvas, "--credits", "9")
+    told, code = cli("canvas", "call", "generate_media", "--canvas", canvas, "--args", "-", "--wait", "60", given=picture())
+    assert (code, told["complete"]) == (0, True)
+    cli("canvas", "call", "generate_media", "--canvas", canvas, "--args", "-", given=picture("p2", "another"))
+    assert cli("canvas", "work")[0]["moves"] >= 2
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--credits", "1"), ("--credits", "x", "--canvas", "c"), ("--credits", "-1", "--canvas", "c"),
+        ("--credits", "1", "--canvas", "c", "--session", "s"), ("--credits", "1", "--canvas", "c", "--max-size", "big"),
+        ("--credits", "1", "--canvas", "c", "--expires", "tomorrow"),
+        ("--credits", "1", "--canvas", "c", "--expires", "2030-01-01T00:00:00"), ("--credits", "1", "--canvas", "c", "--mode", "smell"),
+    ],
+)  # fmt: skip
+def test_a_grant_that_says_nothing_clear_is_refused(cli, words):
+    told, code = cli("spend", "grant", *words)
+    assert (code, told["error"]["kind"]) == (2, "validation")
+
+
+def test_a_file_is_brought_in_and_what_is_none_is_refused(cli, tmp_path):
+    from tests.media.scenes import scene
+
+    canvas = cli("canvas", "new", "--title", "t")[0]["canvasId"]
+    (tmp_path / "a.jpg").write_bytes(scene("hill")[0])
+    (tmp_path / "b.jpg").write_bytes(b"<html>")
+    told, code = cli("canvas", "upload", "--canvas", canvas, "--file", "a.jpg", "--node", "a")
+    assert (code, told["data"]["asset"]["mimeType"]) == (0, "image/jpeg")
+    assert cli("canvas", "upload", "--canvas", canvas, "--file", "b.jpg", "--node", "b")[1] == 2
+    assert cli("canvas", "upload", "--canvas", canvas, "--file", "none.jpg", "--node", "c")[1] == 2
