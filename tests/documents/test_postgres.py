@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -17,8 +18,10 @@ from polyloop.testing.conformance.documents import DocumentsConformance, MakeTra
 from polyloop.testing.documents import FaultTransport
 from tests.documents.cluster import cluster
 from tests.documents.office import Office
+from tests.documents.test_access import test_roles_reach_down_and_the_highest_counts as test_roles  # noqa: F401
 from tests.documents.test_crash import killed_and_asked_again
 from tests.documents.test_faults import test_S0_9_S0_12_S0_15_S0_39_fault as test_fault  # noqa: F401  # run here too
+from tests.documents.test_media import PNG
 from tests.documents.test_operations import *  # noqa: F403  # run here too
 from tests.documents.test_search import test_a_phrase_in_a_long_block_is_found_wherever_it_stands as test_phrases  # noqa: F401
 from tests.documents.test_search import test_what_a_query_means as test_query  # noqa: F401
@@ -132,3 +135,23 @@ def test_no_id_holds_what_the_server_cannot_keep(db: Database) -> None:
         ("operation_get", {"operationId": "\0"}), ("reconcile", {"operationId": "\0"}),
     ):  # fmt: skip
         assert Office(db).refused("validation", op, args)["details"]["issue"] == "format", op
+
+
+def test_comments_roles_and_media_on_a_server(db: Database, tmp_path: Path) -> None:
+    (tmp_path / "pixel.png").write_bytes(PNG)
+    office = Office(db, folder=tmp_path)
+    node = office.new("D", "one two three\n")
+    comment = office.do("comment_create", {"nodeId": node, "content": "why?", "quote": "two"})["data"]["commentId"]
+    office.do("update", {"nodeId": node, "command": "str_replace", "old": "one", "new": "1"})
+    office.do("comment_reply", {"nodeId": node, "commentId": comment, "content": "so"})
+    [told] = office.do("comment_list", {"nodeId": node})["items"]
+    assert (told["anchor"]["state"], told["anchor"]["quote"], len(told["replies"])) == ("kept", "two", 1)
+    resource = office.do("media_insert", {"nodeId": node, "file": "pixel.png"})["data"]["resourceId"]
+    office.do("media_download", {"nodeId": node, "resourceId": resource, "output": "out.png"})
+    assert (tmp_path / "out.png").read_bytes() == PNG
+    office.do("access_grant", {"nodeId": node, "user": "u", "role": "READER"})
+    assert office.do("search", {"query": "three"}, user="u")["count"] == 1
+    office.do("delete", {"nodeId": node})
+    office.do("purge", {"nodeId": node})
+    for table in ("doc_item", "doc_blob", "doc_text"):
+        assert db.look(lambda tx, t=table: tx.rows(f"select 1 from {t} where tenant = ?", office.tenant)) == []

@@ -26,6 +26,8 @@ _LAST: Final = 1 << 62
 PIECE: Final = 4_000
 PHRASE: Final = 64
 PHRASES: Final = 8
+#: Rows read ahead, at least and at most.
+FEW: Final = 4
 BATCH: Final = 128
 
 _TABLES: Final = """
@@ -190,12 +192,12 @@ class Found:
 
 
 class _Hits:
-    """The rows of one phrase, read ahead in batches."""
+    """The rows of one phrase, read ahead: more while they are used one after the other, few while they are leapt over."""
 
     def __init__(self, found: Found, phrase: tuple[str, ...]) -> None:
         self._found, self.phrase = found, phrase
         self._ahead: list[tuple[Any, ...]] = []
-        self._from, self._whole = -1, False
+        self._size, self._used, self._whole = FEW, 0, False
 
     def below(self, bound: int) -> tuple[Any, ...] | None:
         """The first row with an id under a bound; bounds only ever fall."""
@@ -203,8 +205,11 @@ class _Hits:
         while ahead and ahead[-1][0] >= bound:
             ahead.pop()
         if not ahead and not self._whole:
-            ahead = self._ahead = self._found.rows(self.phrase, bound, BATCH)[::-1]
-            self._whole = len(ahead) < BATCH
+            grows = self._used * 2 >= self._size
+            self._size, self._used = min(self._size * 2, BATCH) if grows else max(self._size // 2, FEW), 0
+            ahead = self._ahead = self._found.rows(self.phrase, bound, self._size)[::-1]
+            self._whole = len(ahead) < self._size
+        self._used += 1
         return ahead[-1] if ahead else None
 
 
