@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import threading
 from typing import Any
 
 from tests.canvas.easel import Easel, edge, node, update
@@ -212,3 +214,77 @@ def test_a_change_of_rows_changes_the_canvas_and_its_media_hash(easel: Easel) ->
     assert before["mediaSnapshotHash"] != after["mediaSnapshotHash"]
     easel.apply(update("s", title="Renamed"))
     assert read(easel)["title"] == "Renamed"
+
+
+def test_any_sequence_of_edits_leaves_what_was_told_and_hashes_that_can_be_recomputed(easel: Easel) -> None:
+    """Against a plain list: a hundred edits, some of them stale, some of rows that are gone."""
+    dice, shots = random.Random(11), [{"camera": f"c{n}"} for n in range(3)]
+    ids, state = storyboard(easel), read(easel)["snapshotHash"]
+    gone, old = "row_0000000000000000", state
+    for step in range(100):
+        action = dice.choice(["append", "update", "remove", "stale", "gone"]) if ids else "append"
+        base = {"snapshotHash": state, "nodeId": "s"}
+        if action == "stale" and old != state:
+            easel.refused("revision_conflict", "canvas_edit_storyboard", {**base, "snapshotHash": old, "action": "append", "patch": PLOT})
+        elif action == "gone":
+            told = easel.call("canvas_edit_storyboard", {**base, "action": "remove", "rowId": gone}, session="")[0]
+            assert told["error"]["details"]["issue"] == "not_found"
+        elif action in ("append", "update", "remove"):
+            at, camera = dice.randrange(len(ids)) if ids else 0, f"n{step}"
+            more = {"append": {"patch": {**PLOT, "camera": camera}}, "update": {"rowId": (ids or [""])[at], "patch": {"camera": camera}}}
+            data = easel.do("canvas_edit_storyboard", {**base, "action": action, **more.get(action, {"rowId": (ids or [""])[at]})})["data"]
+            old, state = state, data["snapshotHash"]
+            if action == "append":
+                ids.append(data["rowId"])
+                shots.append({"camera": camera})
+            elif action == "update":
+                shots[at] = {"camera": camera}
+            else:
+                gone = ids.pop(at)
+                del shots[at]
+    rows, offset = list[dict[str, Any]](), 0
+    while True:
+        page = read(easel, offset=offset)["storyboard"]
+        rows += page["rows"]
+        if not page["hasMore"]:
+            break
+        offset = page["nextOffset"]
+    assert [(r["rowId"], r["shotNumber"], r["camera"]) for r in rows] == [
+        (i, n, s["camera"]) for n, (i, s) in enumerate(zip(ids, shots, strict=True), 1)
+    ]
+    assert easel.recomputed()[0] == easel.hash
+    assert read(easel)["snapshotHash"] == state
+
+
+def test_many_at_once_lose_nothing_that_was_acknowledged(easel: Easel) -> None:
+    """Six sessions append to one storyboard as fast as they can; who is late is told so, reads again and goes on."""
+    storyboard(easel, 1)
+    acknowledged = list[str]()
+
+    def work(worker: Easel, count: int = 5) -> None:
+        while count:
+            told = worker.call("canvas_read_storyboard", {"nodeId": "s", "offset": 0, "rows": 20})[0]
+            while told["storyboard"]["hasMore"]:
+                answer, code = worker.call("canvas_read_storyboard", {"nodeId": "s", "offset": told["storyboard"]["nextOffset"]})
+                if code:
+                    assert answer["error"]["kind"] == "revision_conflict"
+                    break
+                told = answer
+            edit = {"snapshotHash": told["snapshotHash"], "nodeId": "s", "action": "append", "patch": PLOT}
+            answer, code = worker.call("canvas_edit_storyboard", edit)
+            if code:
+                assert answer["error"]["kind"] in ("revision_conflict", "validation"), answer
+            else:
+                acknowledged.append(answer["data"]["rowId"])
+                count -= 1
+
+    threads = [threading.Thread(target=work, args=(sibling(easel),)) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    stored = [row.id for row in easel.look(lambda board: board.rows_of("s"))]
+    assert len(set(acknowledged)) == len(acknowledged) == 30
+    assert set(stored[1:]) == set(acknowledged)
+    assert len(stored) == 31
+    assert easel.recomputed()[0] == easel.hash
