@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, Self, cast
+from typing import TYPE_CHECKING, Any, Final, Self, cast
 
 import msgspec
 from msgspec import Struct
@@ -35,10 +35,14 @@ from polyloop.phases.flowlog import RetryAsked
 from polyloop.words.catalog import Lang
 from polyloop.workspace import Workspace
 
+from .audit_documents import URL, write_report
 from .phases import READ_ONLY, carry_out, flow_log
 from .request_file import read_bytes
 from .runs import Runs, typed
 from .wiring import PROGRAMS, workspace_of
+
+if TYPE_CHECKING:
+    from polyloop.documents.runtime import DocRuntime
 
 STATE: Final = ".audit"
 MANIFEST: Final = "audit.json"
@@ -63,12 +67,13 @@ class Settings(Struct, frozen=True):
 
 
 class Manifest(Struct, frozen=True):
-    """`landed`: digests of report files that this audit has landed, or was about to."""
+    """`landed`: digests of report files that this audit has landed, or was about to; `document`: its report among the documents."""
 
     flow: str
     settings: Settings
     excluded: tuple[str, ...] = ()
     landed: dict[str, list[str]] = {}
+    document: dict[str, Any] = {}
 
 
 def read_inputs(paths: Sequence[Path]) -> list[tuple[Input, Document]]:
@@ -230,6 +235,15 @@ class Audit:
                 if there.get(name) != sha256(data):
                     write_atomic(root, name, data, if_absent=name not in there, expected_sha256=there.get(name, ""))
         return [self.folder / name for name in files]
+
+    async def write(self, report: dict[str, Any], documents: DocRuntime) -> dict[str, Any]:
+        """The report with its place among the documents, where inputs are documents. Raises ProblemError."""
+        urls = [one["file"] for one in report["inputs"] if one["file"].startswith(URL)]
+        if not urls:
+            return report
+        text = document_of(report, self.manifest.settings.lang)
+        self._note(replace(self.manifest, document=await write_report(documents, self.manifest.flow, text, urls, self.manifest.document)))
+        return {**report, "document": {name: value for name, value in self.manifest.document.items() if name != "sha256"}}
 
     def _standing_report(self, root: Root, due: Mapping[str, str]) -> dict[str, str]:
         """Digests of the report files that are there. Raises ProblemError (conflict) for one that is neither ours nor due."""

@@ -11,6 +11,8 @@ from typing import Annotated, Any, Final
 import typer
 
 from polyloop.app.audit import Audit, Settings, checked_model, read_inputs
+from polyloop.app.audit_documents import URL, names_document, read_document
+from polyloop.app.documents import open_documents
 from polyloop.app.runs import Runs
 from polyloop.audit.report import Point
 from polyloop.contract.problem import problem
@@ -28,7 +30,11 @@ ModelOption = Annotated[str | None, typer.Option("--model", help="Model source. 
 def audit(
     place: Place,
     files: Annotated[
-        list[str], typer.Argument(metavar="FILE... | retry DIR POINT | exclude DIR POINT", help="Documents: md, txt, html, docx, pdf, csv, xlsx.")
+        list[str],
+        typer.Argument(
+            metavar="FILE... | retry DIR POINT | exclude DIR POINT",
+            help="Files (md, txt, html, docx, pdf, csv, xlsx), or documents by their id or URL.",
+        ),
     ],
     out: Annotated[Path | None, typer.Option("--out", help="Folder of the audit. [default: audit-NAME of the first file]")] = None,
     model: ModelOption = None,
@@ -38,9 +44,8 @@ def audit(
     if action:
         report, landed = carry_out(place, lambda: with_runs(place, lambda runs: act(runs, place, action, files[1:])))
     else:
-        paths = [Path(file) for file in files]
-        folder = out or Path(f"audit-{paths[0].stem}")
-        report, landed = carry_out(place, lambda: with_runs(place, lambda runs: begin(runs, place, paths, folder, model_named(model))))
+        folder = out or Path(f"audit-{files[0].rpartition('/')[2] if names_document(files[0]) else Path(files[0]).stem}")
+        report, landed = carry_out(place, lambda: with_runs(place, lambda runs: begin(runs, place, files, folder, model_named(model))))
     print_report(place, report, landed)
     leave(exit_code(report, landed))
 
@@ -48,9 +53,12 @@ def audit(
 Told = tuple[dict[str, Any], list[Path]]
 
 
-async def begin(runs: Runs, place: Place, paths: list[Path], folder: Path, model: str) -> Told:
-    """Audit these files in this folder, or go on with it."""
-    read = read_inputs(paths)
+async def begin(runs: Runs, place: Place, words: list[str], folder: Path, model: str) -> Told:
+    """Audit these files and documents in this folder, or go on with it."""
+    read = read_inputs([Path(word) for word in words if not names_document(word)])
+    if named := list(dict.fromkeys(word for word in words if names_document(word))):
+        with open_documents(place.store, place.tenant) as documents:
+            read += [await read_document(documents, word) for word in named]
     inputs, documents = tuple(one for one, _ in read), [document for _, document in read]
     source = checked_model(model)
     with Audit(folder, runs) as audit_:
@@ -68,14 +76,22 @@ async def act(runs: Runs, place: Place, action: str, words: list[str]) -> Told:
             await audit_.retry(words[1])
             return await _go(audit_, place)
         audit_.exclude(words[1])
-        report = await audit_.report()
-        return report, audit_.land(report)
+        return await _landed(audit_, place)
 
 
 async def _go(audit_: Audit, place: Place) -> Told:
     whole = await audit_.go(progress(place), None if place.as_json else partial(_tell, place))
+    return await _landed(audit_, place) if whole else (await audit_.report(), [])
+
+
+async def _landed(audit_: Audit, place: Place) -> Told:
+    """The report as files, and as a document beside those it is about."""
     report = await audit_.report()
-    return report, audit_.land(report) if whole else []
+    landed = audit_.land(report)
+    if not any(one["file"].startswith(URL) for one in report["inputs"]):
+        return report, landed
+    with open_documents(place.store, place.tenant) as documents:
+        return await audit_.write(report, documents), landed
 
 
 def model_named(said: str | None) -> str:
