@@ -155,7 +155,7 @@ def test_S1_77_a_new_row_takes_the_references_of_the_last_and_is_told(board: Boa
     found = board.row("append")
     assert found.data["row"] == {"rowId": found.rows[0], "enabled": True, "inputNodeIds": ["i1", "i2"], "prompt": ""}
     board.row("update", rowId=found.rows[0], patch={"enabled": False, "prompt": "q"})
-    told = table.told(board.table, board.rows_of("t"))
+    told = table.told(board.table, board.rows_of("t"), board.node)
     preview = {"enabledRows": 1, "readyRows": 1, "missingPromptRows": 0, "missingReferenceRows": 0, "outputLinkedRows": 0}
     assert told["generationPreview"] == preview
     assert [table.shown(n, r)["prompt"] for n, r in enumerate(board.rows_of("t"))] == ["p", "q"]
@@ -192,11 +192,11 @@ def test_the_settings_of_a_table(board: Board) -> None:
     board.row("set_operation", operation="creative")
     board.row("set_concurrency", concurrency=5)
     board.row("set_global_prompt", globalPrompt="all of @参考图1")
-    told = table.told(board.table, board.rows_of("t"))
+    told = table.told(board.table, board.rows_of("t"), board.node)
     assert (told["operation"], told["concurrency"], told["globalPrompt"]) == ("creative", 5, "all of @参考图1")
     assert [c["mentionToken"] for c in told["referenceColumns"]] == ["@参考图1", "@参考图2"]
     board.row("set_global_prompt", globalPrompt="")
-    assert table.told(board.table, [])["globalPrompt"] == ""
+    assert table.told(board.table, [], board.node)["globalPrompt"] == ""
 
 
 def test_columns_come_and_go_at_the_end_and_never_take_anything_with_them(board: Board) -> None:
@@ -227,14 +227,15 @@ def test_what_is_ready(board: Board) -> None:
         row(4, enabled=False),
         row(5, outputNodeId="o"),
         row(6, inputNodeIds=["i1", "i2"]),
+        row(7, inputNodeIds=["i1", "no longer there"]),
     ]
     own = node("t", "batch-table", body={"operation": "creative"})
-    assert table.told(own, all_rows)["generationPreview"] == {
-        "enabledRows": 5, "readyRows": 3, "missingPromptRows": 1, "missingReferenceRows": 1, "outputLinkedRows": 1,
+    assert table.told(own, all_rows, board.node)["generationPreview"] == {
+        "enabledRows": 6, "readyRows": 3, "missingPromptRows": 1, "missingReferenceRows": 2, "outputLinkedRows": 1,
     }  # fmt: skip
     both = node("t", "batch-table", body={"operation": "try_on", "globalPrompt": "g"})
-    assert table.told(both, all_rows)["generationPreview"] == {
-        "enabledRows": 5, "readyRows": 1, "missingPromptRows": 0, "missingReferenceRows": 4, "outputLinkedRows": 1,
+    assert table.told(both, all_rows, board.node)["generationPreview"] == {
+        "enabledRows": 6, "readyRows": 1, "missingPromptRows": 0, "missingReferenceRows": 5, "outputLinkedRows": 1,
     }  # fmt: skip
 
 

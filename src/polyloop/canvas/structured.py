@@ -55,7 +55,9 @@ def _read_table(asked: Asked, _: Plan) -> Done:
     node = rows.structured(asked.draft(), asked.args["nodeId"], table.TYPE)
     every = asked.board.rows_of(node.id)
     told = rows.page(every, asked.args["offset"], limits.PAGE_ROWS, table.shown)
-    return Done(data={**_head(asked, node), "batchTable": {**table.told(node, every), **told}}, facts=rows.read_facts(node, every, told))
+    return Done(
+        data={**_head(asked, node), "batchTable": {**table.told(node, every, asked.board.node), **told}}, facts=rows.read_facts(node, every, told)
+    )
 
 
 # --- writing ---------------------------------------------------------------------------------------------------------

@@ -178,12 +178,15 @@ def shown(_: int, row: Row) -> dict[str, Any]:
     return {"rowId": row.id, **row.body}
 
 
-def told(node: Node, rows: Sequence[Row]) -> dict[str, Any]:
-    """Everything about a table beside its rows. A row is ready with a prompt and as many references as its operation takes."""
+def told(node: Node, rows: Sequence[Row], find: Callable[[str], Node | None]) -> dict[str, Any]:
+    """Everything about a table beside its rows. A row is ready with a prompt and as many references as its operation takes, all of
+    which are still images of this canvas.
+    """
     own = settings(node)
+    gone = {i for i in {i for row in rows for i in row.body["inputNodeIds"]} if (found := find(i)) is None or found.type != "image"}
     live = [row for row in rows if row.body["enabled"]]
     silent = [row for row in live if not (own["globalPrompt"] or row.body["prompt"]).strip()]
-    bare = [row for row in live if len(row.body["inputNodeIds"]) < OPERATIONS[own["operation"]]]
+    bare = [row for row in live if len(row.body["inputNodeIds"]) < OPERATIONS[own["operation"]] or gone.intersection(row.body["inputNodeIds"])]
     lacking = {row.id for row in (*silent, *bare)}
     preview = {
         "enabledRows": len(live), "readyRows": len(live) - len(lacking), "missingPromptRows": len(silent), "missingReferenceRows": len(bare),
