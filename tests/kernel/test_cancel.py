@@ -92,6 +92,17 @@ def test_a_tool_that_swallows_the_cancel_is_left_behind_and_named(times: int) ->
     desk.check()
 
 
+@pytest.mark.parametrize(("tool", "named"), [("look", False), ("write", True)])
+def test_a_run_is_not_plain_cancelled_while_a_write_may_still_land(tool: str, named: bool) -> None:
+    """Handed case cancellation_leak-03: its end names the action; a read that goes on changes nothing."""
+    desk = Desk([act(tool)], {tool: Stubborn()}, clock=SystemClock(), grace_s=0.1)
+    go(cancelled_in(desk, 0.03, "signal"))
+    (intent,) = [x for x in desk.shown() if x["kind"] == "action_intent"]
+    ended = desk.log.bodies()[-1]
+    assert (ended.reason, ended.error) == ("cancelled", {"mayStillLand": [intent["seq"]]} if named else None)
+    desk.check()
+
+
 def test_a_model_that_swallows_the_cancel_is_left_behind() -> None:
     desk = Desk([Stubborn()], clock=SystemClock(), grace_s=0.05)
     told, seconds = go(cancelled_in(desk, 0.02))

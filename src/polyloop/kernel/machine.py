@@ -24,7 +24,6 @@ from .snapshot import accept
 
 #: Characters of a rejected reply that stay in the history: a broken reply must not poison the context.
 REJECTED_REPLY_CHARS: Final = 2000
-
 #: Code of a model call that was cut short by a cancel or a deadline: a closing record, not an end of its own.
 INTERRUPTED: Final = "interrupted"
 
@@ -128,7 +127,8 @@ class State(Struct, frozen=True):
     attempts: int = 0
     cancel: r.CancelRequested | None = None
     end: End | None = None
-    #: A cut tail may have held an action of this iteration.
+    #: Intents (seq) whose tool did not stop and may still take effect; whether a cut tail may have held an action of this iteration.
+    adrift: tuple[int, ...] = ()
     suspect: bool = False
     ended: r.RunEnded | None = None
 
@@ -207,7 +207,9 @@ def _action_intent(s: State, at: int, rec: r.ActionIntent) -> State:
 
 
 def _action_result(s: State, at: int, rec: r.ActionResult) -> State:
-    return _put(s, replace(_moving(s, rec.call, "action_result"), stage="settled", result=rec, orphan=False))
+    call = _moving(s, rec.call, "action_result")
+    adrift = (call.intent_seq,) if rec.leaked and cast(r.ActionIntent, call.intent).effect != "read" else ()
+    return _put(replace(s, adrift=s.adrift + adrift), replace(call, stage="settled", result=rec, orphan=False))
 
 
 def _action_deferred(s: State, at: int, rec: r.ActionDeferred) -> State:
@@ -272,9 +274,7 @@ def _end_of(s: State, rec: r.Step, call: Call | None) -> End | None:
     tool = s.tool(call.intent.tool)
     if tool and tool.completes and call.result.status == "ok":
         return End("completed", "", "completion_tool", call.intent_seq)
-    if rec.tier == "F":
-        return End("environment_fault", call.result.code or "completion_unavailable")
-    return None
+    return End("environment_fault", call.result.code or "completion_unavailable") if rec.tier == "F" else None
 
 
 def _close(s: State, last: r.Step) -> State:

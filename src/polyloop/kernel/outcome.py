@@ -95,6 +95,7 @@ def interrupted(call: Call, why: str, ms: float, *, leaked: bool = False) -> r.A
 
 
 def end(run: Driver, command: d.Finish) -> None:
-    end = command.end
+    end, adrift = command.end, run.state.adrift
     result = run.result if end.completed_by == "environment" else None
-    run.emit(r.RunEnded(end.reason, run.state.counters, end.detail, end.completed_by, end.result_of, result, end.error))
+    error: Json = {**cast("dict[str, Json]", end.error or {}), "mayStillLand": list(adrift)} if adrift else end.error
+    run.emit(r.RunEnded(end.reason, run.state.counters, end.detail, end.completed_by, end.result_of, result, error))

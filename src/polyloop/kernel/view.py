@@ -93,9 +93,7 @@ def raw_output_of(step: r.Step, reply: r.ModelResult, look: Look) -> str:
     raw = step.raw_output
     if raw is None:
         return look(reply.tool_calls[step.call].arguments) if step.call < len(reply.tool_calls) else look(reply.text)
-    if isinstance(raw, tuple):
-        return look(reply.text)[raw[0] : raw[1]]
-    return look(raw)
+    return look(reply.text)[raw[0] : raw[1]] if isinstance(raw, tuple) else look(raw)
 
 
 def step_fields(step: r.Step, reply: r.ModelResult, look: Look) -> dict[str, Json]:
