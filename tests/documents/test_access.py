@@ -10,10 +10,13 @@ import pytest
 from typer.testing import CliRunner
 
 from polyloop.cli.main import app
+from polyloop.contract.problem import ProblemError
 from polyloop.db import Database
+from polyloop.documents import requests as ask
 from polyloop.documents.access import NEEDS, ROLES
 from polyloop.documents.leaves import ASIDE, OPERATIONS
 from polyloop.documents.requests import Local, Request
+from polyloop.documents.service import serve
 from tests.documents.office import YES, Office
 from tests.documents.test_media import PNG
 
@@ -151,6 +154,25 @@ def test_grants_are_given_once_changed_and_taken_back(office: Office) -> None:
     assert office.do("access_list", {"nodeId": node})["items"] == []
     asked = office.refused("confirmation_required", "access_grant", {"nodeId": node, "user": "u", "role": "READER"}, approved_by="")
     assert asked["details"]["plan"]["resolved"]["role"] == "READER", "the person sees which role it is"
+
+
+def test_who_takes_away_their_own_role_is_still_told_that_they_did(office: Office) -> None:
+    node, other = office.new("mine", "x\n"), office.new("other", "x\n")
+    for each in (node, other):
+        office.do("access_grant", {"nodeId": each, "user": "u", "role": "MANAGER"})
+    told = office.do("access_revoke", {"nodeId": node, "user": "u"}, user="u")
+    assert told["verification"]["matched"] is True
+    office.refused("not_found", "fetch", {"nodeId": node}, user="u")
+    office.do("delete", {"nodeId": other}, user="u")
+    office.do("purge", {"nodeId": other}, user="u")
+    step = f"{told['data']['operationId']}/1/write"
+    for request in (
+        ask.Facts(node=node, revision=1),
+        ask.Facts(node=other, revision=1, step=step),
+        ask.Facts(node=node, revision=1, step="x/1/write"),
+    ):
+        with pytest.raises(ProblemError, match="not_found"):
+            office.db.look(lambda tx, r=request: serve(tx, office.tenant, r, "", "u"))
 
 
 def test_at_the_command_line(tmp_path: Path) -> None:

@@ -80,7 +80,7 @@ def role_of(tx: Tx, tenant: str, user: str, node: str) -> int:
 
 def admit(tx: Tx, tenant: str, user: str, request: object) -> None:
     """Raises not_found or permission_denied unless this user may ask this. "" may ask anything."""
-    if not user:
+    if not user or (isinstance(request, ask.Facts) and _wrote(tx, tenant, request)):
         return
     for node, needed in NEEDS[type(request)](request):
         has = role_of(tx, tenant, user, node)
@@ -90,6 +90,12 @@ def admit(tx: Tx, tenant: str, user: str, request: object) -> None:
             raise _denied(node, has, needed)
     if isinstance(request, ask.Attach) and request.kind == "comment":
         _own_comment(tx, tenant, user, request)
+
+
+def _wrote(tx: Tx, tenant: str, r: ask.Facts) -> bool:
+    """Whether the step named really wrote to that node."""
+    known = store.recall_write(tx, tenant, r.step) if r.step else None
+    return known is not None and known[1] is not None and json.loads(known[1]).get("nodeId") == r.node
 
 
 def _own_comment(tx: Tx, tenant: str, user: str, r: ask.Attach) -> None:

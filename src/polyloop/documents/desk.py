@@ -132,7 +132,7 @@ class Desk:
             data |= {name: reply[name] for name in ("revision", "blockIds", "version") if name in reply}
             if "item" in reply:
                 data[_ITEMS.get(reply.get("kind", ""), "item")] = reply["item"]
-        proofs = tuple(self._proof(target["nodeId"], name, reply) for name, reply in done.items()) if command.read_back else ()
+        proofs = tuple(self._proof(command.entry, name, reply) for name, reply in done.items()) if command.read_back else ()
         moved = self._plan.prepared.resolved.get("container")
         elsewhere = {**target, "container": moved} if moved else {}
         return Conclusion(data=data, proofs=proofs, warnings=memo.warnings, compensation=_taken_back(memo, done), target=elsewhere)
@@ -162,15 +162,12 @@ class Desk:
         data = {**tasks.told(task), **{name: value for name, value in result.items() if name not in ("target", "warnings")}}
         return Conclusion(data=data, proofs=proofs, warnings=tuple(result.get("warnings", ())), target=result.get("target") or entry.target)
 
-    def _proof(self, node_id: str, step: str, reply: dict[str, Any]) -> Verification:
+    def _proof(self, entry: Entry, step: str, reply: dict[str, Any]) -> Verification:
         """What the step should have brought about against what its revision holds. Raises ProblemError when it cannot be read."""
         wanted = self._plan.memo.facts[step]
-        found = self.send(
-            ask.Facts(
-                node=node_id, revision=reply["revision"], **{name: reply[name] for name in ("version", "kind", "item", "seq") if name in reply}
-            ),
-            "",
-        )
+        more = {name: reply[name] for name in ("version", "kind", "item", "seq") if name in reply}
+        asked = ask.Facts(node=entry.target["nodeId"], revision=reply["revision"], step=entry.step_id(step), **more)
+        found = self.send(asked, "")
         held = {name: found.get(name) for name in wanted} if is_object(found) else {}
         return compared("readback", digest(wanted), digest(held), reply["revision"])
 

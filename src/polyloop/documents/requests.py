@@ -201,9 +201,13 @@ class Versions(Ask, frozen=True, kw_only=True):
 
 
 class Facts(Ask, frozen=True, kw_only=True):
-    """What one revision (and one version, if named; and change `seq` of an item) really did, read from the rows themselves."""
+    """What one revision (and one version, if named; and change `seq` of an item) really did, read from the rows themselves.
+
+    `step` = the step that did it: whoever can name it may read it back, also what took away their own role.
+    """
 
     node: Id
+    step: StepId = ""
     revision: Revision
     version: Revision = 0
     kind: ItemKind = "comment"
