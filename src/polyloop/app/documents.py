@@ -35,6 +35,7 @@ from .rounds import thread_of
 if TYPE_CHECKING:  # most runs touch no document and no canvas
     from polyloop.canvas.runtime import CanvasRuntime
     from polyloop.documents.runtime import DocRuntime
+    from polyloop.media.runtime import MediaRuntime
     from polyloop.workspace import Workspace
 
 
@@ -139,6 +140,9 @@ class Library:
         self.log: Log | None = None
         self._workspace = workspace
         self._db: Database | None = None
+        #: The run and what it was given to spend, as its request says it; "" = nothing.
+        self.run_id = self.spend = ""
+        self._granted: set[str] = set()
 
     def of(self, tenant: str) -> DocRuntime:
         """Raises ProblemError: capability_unavailable where runs are kept in memory, and as `open_documents`."""
@@ -148,6 +152,16 @@ class Library:
     def canvases(self, tenant: str) -> CanvasRuntime:
         """Raises as `of`."""
         return canvases_of(self._opened(), tenant)
+
+    def media(self, tenant: str) -> MediaRuntime:
+        """Media on canvases, with what the run was given to spend. Raises as `of`."""
+        from .media import granted, media_of
+
+        db = self._opened()
+        if self.spend and tenant not in self._granted:
+            db.write_sync(granted, tenant, self.run_id, self.spend)
+            self._granted.add(tenant)
+        return media_of(db, tenant, moves=True)
 
     def _opened(self) -> Database:
         if not self.store:
@@ -159,7 +173,7 @@ class Library:
     async def evidence(self, tenant: str, run: str, refs: Sequence[str]) -> Evidence:
         """What a run may cite: its receipts and lists, and of what it does cite the records of logs."""
         records = await cited_records(self.log, tenant, refs) if self.log is not None else []
-        return await citable(self.of(tenant), run, records)
+        return await citable(self.of(tenant), run, records, await self.media(tenant).tasks(run))
 
     async def thread(self, tenant: str, run: str) -> Thread:
         """What was asked in a run and the tasks before it."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
 from msgspec.structs import replace
 
 from polyloop.canvas import table
@@ -22,7 +23,7 @@ from polyloop.clock import SystemClock
 from polyloop.contract.operation import Answer
 from polyloop.contract.problem import problem
 from polyloop.contract.snapshot import digest
-from polyloop.contract.spend import Balance, Grant, balance
+from polyloop.contract.spend import Balance, Grant, balance, micro
 from polyloop.contract.task import Ticket
 from polyloop.db import Database, Tx, tasks
 from polyloop.documents.exchange import telling
@@ -33,7 +34,7 @@ from polyloop.gateway.accounts import Accounts
 from polyloop.gateway.cache import SCHEMA as MONEY
 from polyloop.ids import uuid7
 from polyloop.journal.carry import Caller
-from polyloop.journal.spending import offered
+from polyloop.journal.spending import add_grant, offered
 from polyloop.media import tasks as media_tasks
 from polyloop.media.catalog import Catalog
 from polyloop.media.picture import libraries
@@ -42,7 +43,7 @@ from polyloop.media.settings import Settings, parse
 from polyloop.media.store import SCHEMAS as MEDIA
 
 from . import gateway
-from .request_file import read_bytes
+from .request_file import SpendTable, read_bytes
 
 if TYPE_CHECKING:
     from polyloop.media.provider import Provider, Work
@@ -235,3 +236,15 @@ async def grant_spending(store: str, tenant: str, scope: tuple[str, str], grant:
 def spent(db: Database, tenant: str, scope: tuple[str, str]) -> list[tuple[Grant, Balance]]:
     """The grants of a canvas or session, and what of each is used."""
     return [(grant, balance(charges)) for grant, charges in db.look(offered, tenant, [scope])]
+
+
+def granted(tx: Tx, tenant: str, run_id: str, spend: str) -> None:
+    """What a run's request gave it to spend, once."""
+    said = msgspec.json.decode(spend, type=SpendTable)
+    width, _, height = (said.max_size or "0x0").partition("x")
+    grant = Grant(
+        id=f"grant-run-{run_id}", credits_micro=micro(said.credits), tasks=said.tasks, modes=said.modes, models=said.models, tiers=said.tiers,
+        max_seconds=said.max_seconds, max_width=int(width), max_height=int(height),
+    )  # fmt: skip
+    if not any(known.id == grant.id for known, _ in offered(tx, tenant, [("run", run_id)])):
+        add_grant(tx, tenant, "run", run_id, grant, SystemClock().now_ms())

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct, field
 
 from polyloop.contract.problem import ProblemError, problem
+from polyloop.contract.spend import micro
 from polyloop.kernel.objects import Agent, Budget, Json, Segment
 
 #: Largest request, script line file or segment file, bytes.
@@ -26,6 +27,23 @@ class SegmentTable(Struct, forbid_unknown_fields=True):
     text: str | None = None
     file: str | None = None
     slot: Literal["", "history", "tools", "notice"] = ""
+
+
+class SpendTable(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What a run may spend without asking. Credits as a number or a decimal text; `max_size` as WxH."""
+
+    credits: int | str
+    tasks: int = 0
+    modes: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()
+    tiers: tuple[str, ...] = ()
+    max_seconds: float = 0
+    max_size: str = ""
+
+    def __post_init__(self) -> None:
+        micro(self.credits)
+        if self.max_size and not re.fullmatch(r"[1-9][0-9]{0,4}x[1-9][0-9]{0,4}", self.max_size):
+            raise ValueError("max_size is written WIDTHxHEIGHT")
 
 
 class RequestFile(Struct, forbid_unknown_fields=True):
@@ -43,7 +61,7 @@ class RequestFile(Struct, forbid_unknown_fields=True):
     skills: tuple[str, ...] = ()
     lang: str | None = None
     fork_of: str | None = None
-    spend: dict[str, Any] | None = None
+    spend: SpendTable | None = None
     binding: dict[str, str] = field(default_factory=dict[str, str])
     model_params: dict[str, Any] = field(default_factory=dict[str, Any])
     segments: tuple[SegmentTable, ...] = ()
@@ -68,6 +86,7 @@ class Plan(Struct, frozen=True):
     workspace: str | None = None
     permission_mode: str = "auto"
     canvas: str | None = None
+    spend: str = ""
     lang: str | None = None
     fork_of: str | None = None
     result_schema: Json = None
@@ -107,8 +126,6 @@ def load(path: Path, given: Mapping[str, Any]) -> Plan:
         raise refuse(f"{path} is nested too deeply") from error
     except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
         raise refuse(f"{path}: {error}{_hint(str(error))}") from error
-    if file.spend is not None:
-        raise problem("capability_unavailable", f"{path}: spend is not part of this build", operation="run", stage="arguments")
     if file.skills:
         raise problem("capability_unavailable", f"{path}: skills are not part of this build", operation="run", stage="arguments")
     return _plan(path, file, given)
@@ -144,6 +161,7 @@ def _plan(path: Path, file: RequestFile, given: Mapping[str, Any]) -> Plan:
         workspace=file.workspace,
         permission_mode=file.permission_mode or "auto",
         canvas=file.canvas,
+        spend="" if file.spend is None else msgspec.json.encode(file.spend, order="sorted").decode(),
         lang=file.lang,
         fork_of=file.fork_of,
         result_schema=file.result_schema,

@@ -36,7 +36,7 @@ from polyloop.kernel.seams import (
     Unknown,
 )  # fmt: skip
 from polyloop.toolbox.actions import ToolActions
-from polyloop.toolbox.bridge import OperationTool, canvas_tools, document_tools
+from polyloop.toolbox.bridge import OperationTool, canvas_tools, document_tools, media_tools
 from polyloop.toolbox.permission import Mode, Permitted
 from polyloop.toolbox.registry import Registry, Tool, bad_result, problems_of, usable
 from polyloop.toolbox.submit import Submit
@@ -46,6 +46,7 @@ from polyloop.workspace.exec import exec_tool
 from polyloop.workspace.limits import ANSWER_BYTES
 from polyloop.workspace.skills import Skills, skill_tools
 
+from . import gateway
 from .documents import Library
 from .policies import matching, policy_ids, with_policies
 from .request_file import Plan, read_bytes
@@ -123,6 +124,8 @@ def request_for(plan: Plan) -> Request:
         assembly[ALLOW_UNCONFINED] = "true"
     if plan.canvas is not None:
         assembly["canvas"] = plan.canvas
+    if plan.spend:
+        assembly["spend"] = plan.spend
     if plan.lang is not None:
         assembly["lang"] = plan.lang
     request = Request(
@@ -133,12 +136,18 @@ def request_for(plan: Plan) -> Request:
 
 
 def catalogue(
-    workspace: Workspace | None, library: Library, skills: Skills | None = None, canvas: str = "", *, unconfined: bool = False
+    workspace: Workspace | None,
+    library: Library,
+    skills: Skills | None = None,
+    canvas: str = "",
+    *,
+    unconfined: bool = False,
+    vision: bool = False,
 ) -> dict[str, Tool]:
     """Tools by name that a request may ask for: what this build ships. Those of a canvas are there for a run that names one."""
     tools: dict[str, Tool] = {"submit": Submit(), "ask_user": AskUser(library.thread, canvas=bool(canvas)), **document_tools(library.of)}
     if canvas:
-        tools |= canvas_tools(library.canvases, canvas)
+        tools |= {**canvas_tools(library.canvases, canvas), **media_tools(library.media, canvas, vision=vision)}
     if workspace is not None:
         tools |= {**workspace_tools(workspace), "workspace_exec": exec_tool(workspace, allow_unconfined=unconfined)}
     return tools if skills is None else tools | skill_tools(skills)
@@ -185,7 +194,9 @@ def rewire(request: Request, sinks: Sequence[Sink] = (), shared: Workspace | Non
     names, completes = (cast("list[str]", json.loads(assembly.get(key, "[]"))) for key in ("tools", "completes"))
     workspace = None if shared is not None or "workspace" not in assembly else workspace_of(assembly)
     own = shared or workspace
-    known = catalogue(own, library := Library(own), skills_of(assembly), assembly.get("canvas", ""), unconfined=ALLOW_UNCONFINED in assembly)
+    library, canvas, sees = Library(own), assembly.get("canvas", ""), gateway.settings().of(assembly.get("model", "")).vision
+    library.run_id, library.spend = request.run_id, assembly.get("spend", "")
+    known = catalogue(own, library, skills_of(assembly), canvas, unconfined=ALLOW_UNCONFINED in assembly, vision=sees)
     tools = _resolved(names, completes, known, library, str(base))
     mode = cast(Mode, assembly.get("permission_mode", "auto"))
     reads, tools = judged(request, tools)

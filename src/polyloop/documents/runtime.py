@@ -101,7 +101,7 @@ class DocRuntime(Book):
     async def tasks(self, session: str) -> list[Ticket]:
         """Every task of a session, oldest first."""
         with typed("doc.task"):
-            return [tasks.ticket_of(task) for task in await self.db.read(of_session, self.tenant, session)]
+            return [tasks.ticket_of(task) for task in await self.db.read(of_session, self.tenant, session) if task.kind in tasks.KINDS]
 
     def worker(self) -> Worker:
         """One that carries out the tasks of this tenant; for a thread without a running loop."""

@@ -61,9 +61,9 @@ class Messages(Sequence[Message]):
         return canonical({"cut": cut(text, cap)}).decode() if 0 < cap < len(text) else text
 
     def _part(self, part: r.Part, cap: int, observed: int) -> r.Part:
-        if part.type != "text":
-            return part
         text = self._look(part.text)
+        if part.type != "text":
+            return r.Part(part.type, text, part.blob, part.mime)
         return r.Part(text=cut(text, cap) if cap else capped(text, observed) if observed else text)
 
 

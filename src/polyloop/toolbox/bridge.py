@@ -8,6 +8,7 @@ sees is whole JSON that says it is not complete, with a continuation to the firs
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
@@ -31,6 +32,8 @@ from ..journal.carry import Caller
 from ..kernel.objects import Json, ToolSpec
 from ..kernel.records import Evidence, Part
 from ..kernel.seams import Action, Deferred, NotStarted, Outcome, Pending, Settled, Unknown
+from ..media.runtime import AGENT as MEDIA
+from ..media.seam import Tool as MediaTool
 
 if TYPE_CHECKING:  # loaded when a document is first asked for
     from ..documents.runtime import DocRuntime
@@ -136,6 +139,14 @@ class Subject(Protocol):
     async def decide(self, plan_id: str, decision: Decision, *, by: str) -> Any: ...
 
 
+class Gallery(Subject, Protocol):
+    """A subject with pictures."""
+
+    async def file(self, node_id: str, caller: Caller) -> tuple[str, bytes]:
+        """Media type and bytes of the file on a node. Raises not_found."""
+        ...
+
+
 class OperationTool(Struct, frozen=True):
     """A handler for a registry. `of(tenant)` = the subject's things of a tenant; the run's id is its session there. `within` = what the
     run is bound to; `policy` = what a run that has it is told about its use.
@@ -196,6 +207,20 @@ class OperationTool(Struct, frozen=True):
             return Unknown()  # a service that cannot be asked
 
 
+class LookingTool(OperationTool, frozen=True, kw_only=True):
+    """A reading whose answer is followed by the picture itself, byte for byte, for a model that sees (S1.69)."""
+
+    gallery: Callable[[str], Gallery]
+
+    async def run(self, action: Action) -> Outcome | Deferred:
+        told = await super().run(action)
+        if not isinstance(told, Outcome) or told.status != "ok":
+            return told
+        mime, data = await self.gallery(action.scope).file(str(action.args["nodeId"]), Caller(session=action.run_id, within=self.within))
+        picture = Part(type="image", text=f"data:{mime};base64,{base64.b64encode(data).decode()}", mime=mime)
+        return replace(told, observation=(*told.observation, picture))
+
+
 def document_tools(of: Callable[[str], Subject]) -> dict[str, OperationTool]:
     """The tools `doc_*`, one for each operation."""
     return {f"doc_{name}": OperationTool(name, of, _spec(name), "documents") for name in PURPOSE}
@@ -204,6 +229,19 @@ def document_tools(of: Callable[[str], Subject]) -> dict[str, OperationTool]:
 def canvas_tools(of: Callable[[str], Subject], canvas_id: str) -> dict[str, OperationTool]:
     """The tools `canvas_*` for the canvas a run is bound to: what an agent may do there, and nothing that is for people alone."""
     return {name: OperationTool(name, of, _canvas_spec(doing), "canvas", canvas_id) for name, doing in AGENT.items()}
+
+
+def media_tools(of: Callable[[str], Gallery], canvas_id: str, *, vision: bool) -> dict[str, OperationTool]:
+    """The tools of media for that canvas. Looking at a picture is there only for a model that sees."""
+    made = {name: OperationTool(name, of, _media_spec(name, tool), "canvas", canvas_id) for name, tool in MEDIA.items() if not tool.vision}
+    looks = {name: tool for name, tool in MEDIA.items() if tool.vision and vision}
+    return made | {name: LookingTool(name, of, _media_spec(name, tool), "canvas", canvas_id, gallery=of) for name, tool in looks.items()}
+
+
+def _media_spec(name: str, tool: MediaTool) -> ToolSpec:
+    writes = tool.op.effect != "read"
+    schema = cast("dict[str, Json]", tool.op.arguments.raw)
+    return ToolSpec(name, tool.purpose, schema, "write" if writes else "read", "probe" if writes else "rerun", "async", defers=writes)
 
 
 def _canvas_spec(doing: Doing) -> ToolSpec:
@@ -227,7 +265,7 @@ def _spec(name: str) -> ToolSpec:
     )  # fmt: skip
 
 
-async def citable(documents: DocRuntime, run: str, more: Iterable[Item] = ()) -> Citable:
-    """What a run may cite, from the documents' own record of it; `more` = what else there is."""
-    entries, lists, tickets = await documents.entries(run), await documents.readings(run, LIST_MARK), await documents.tasks(run)
-    return Citable([*items(run, entries, lists, tickets), *more])
+async def citable(documents: DocRuntime, run: str, more: Iterable[Item] = (), tickets: Iterable[Ticket] = ()) -> Citable:
+    """What a run may cite, from the journal's record of it; `tickets` = tasks of other subjects, `more` = what else there is."""
+    entries, lists, own = await documents.entries(run), await documents.readings(run, LIST_MARK), await documents.tasks(run)
+    return Citable([*items(run, entries, lists, [*own, *tickets]), *more])

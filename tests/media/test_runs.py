@@ -1,0 +1,111 @@
+"""Media tools in runs: what a run may spend, how it waits for a task, and a picture on its way to a model that sees."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from polyloop.cli.main import app
+from tests.media.room import picture
+
+pytestmark = pytest.mark.needs("media")
+
+REQUEST = """
+run_id = "r1"
+model = "{model}"
+tools = ["canvas_*", "model_list", "generate_media", "task_get"{more}, "submit"]
+completes = ["submit"]
+canvas = "{canvas}"
+{spend}
+[agent]
+id = "a"
+protocol = "{protocol}"
+[budget]
+max_valid_steps = 20
+max_iterations = 30
+[[segments]]
+name = "task"
+text = "Draw."
+"""
+SPEND = '[spend]\ncredits = 2\nmodes = ["image"]'
+
+
+def line(name: str, **args: Any) -> str:
+    return json.dumps({"text": json.dumps({"action": {"tool": name, "args": args}})}) + "\n"
+
+
+def command(folder: Path, *words: object) -> tuple[int, Any]:
+    """In a process of its own: runs leave theirs for good."""
+    done = subprocess.run(
+        [sys.executable, "-m", "polyloop.cli.main", *map(str, words), "--store", str(folder / "s.db"), "--json"],
+        capture_output=True, text=True, check=False, cwd=folder, env=os.environ | {"POLYLOOP_HOME": str(folder)},
+    )  # fmt: skip
+    return done.returncode, json.loads(done.stdout)
+
+
+def lay(folder: Path, *, model: str = "script:replies.jsonl", spend: str = SPEND, protocol: str = "json-text/1", more: str = "") -> str:
+    made = CliRunner().invoke(app, ["canvas", "new", "--title", "T", "--store", str(folder / "s.db"), "--json"])
+    canvas = json.loads(made.stdout)["canvasId"]
+    (folder / "r.toml").write_text(REQUEST.format(canvas=canvas, model=model, spend=spend, protocol=protocol, more=more))
+    return canvas
+
+
+FIRST = [line("canvas_get_state"), line("model_list", mode="image", referenceNodeIds=[]), line("generate_media", **picture())]
+
+
+def test_S1_59_a_run_waits_for_its_task_and_goes_on_with_the_truth(tmp_path):
+    lay(tmp_path)
+    (tmp_path / "replies.jsonl").write_text("".join([*FIRST, line("submit", summary="made")]))
+    code, result = command(tmp_path, "run", tmp_path / "r.toml")
+    for _ in range(6):  # each look brings the task one step further
+        if result["ended"]:
+            break
+        assert (code, result["state"], result["waiting"]["kind"]) == (10, "waiting", "task")
+        code, result = command(tmp_path, "resume", "r1")
+    assert (code, result["reason"]) == (0, "completed"), result
+    shown = [sys.executable, "-m", "polyloop.cli.main", "log", "r1", "--jsonl", "--store", str(tmp_path / "s.db")]
+    log = subprocess.run(shown, capture_output=True, text=True, check=True).stdout
+    told = [record for text in log.splitlines() if (record := json.loads(text))["kind"] == "action_result"]
+    assert '"complete": true' in json.dumps(told[2]).replace("\\", "")
+
+
+def test_S1_50_what_a_run_was_not_given_a_person_is_asked_for(tmp_path):
+    lay(tmp_path, spend="")
+    (tmp_path / "replies.jsonl").write_text("".join([*FIRST, line("submit", summary="made")]))
+    code, result = command(tmp_path, "run", tmp_path / "r.toml")
+    assert (code, result["waiting"]["kind"]) == (5, "approval")
+    assert command(tmp_path, "approvals", "approve", result["waiting"]["token"])[0] == 0
+    code, result = command(tmp_path, "resume", "r1")
+    assert (code, result["waiting"]["kind"]) == (10, "task")
+
+
+def test_S1_69_a_model_that_sees_gets_the_picture_s_own_bytes_and_one_that_does_not_has_no_such_tool(tmp_path):
+    from polyloop.testing.fake_openai import FakeOpenAI, calls
+    from tests.media.scenes import scene
+
+    data, _ = scene("hill")
+    (tmp_path / "hill.jpg").write_bytes(data)
+    answers = [calls(("c1", "canvas_inspect_image", '{"nodeId": "src"}')), calls(("c2", "submit", '{"summary": "a hill"}'))]
+    with FakeOpenAI(answers) as server:
+        model = f"openai:eyes@{server.url}"
+        canvas = lay(tmp_path, model=model, protocol="native-tools/1", more=', "canvas_inspect_image"')
+        assert command(tmp_path, "canvas", "upload", "--canvas", canvas, "--file", tmp_path / "hill.jpg", "--node", "src")[0] == 0
+        code, refused = command(tmp_path, "run", tmp_path / "r.toml")
+        assert (code, refused["error"]["kind"]) == (2, "validation")
+        assert server.seen == []
+        (tmp_path / "gateway.toml").write_text(f'[sources."{model}"]\nvision = true\n')
+        code, result = command(tmp_path, "run", tmp_path / "r.toml")
+        assert (code, result["reason"]) == (0, "completed"), result
+        pieces = [p for m in server.seen[1]["messages"] if isinstance(m.get("content"), list) for p in m["content"] if p["type"] == "image_url"]
+        sent = base64.b64decode(pieces[0]["image_url"]["url"].partition("base64,")[2])
+        assert hashlib.sha256(sent).hexdigest() == hashlib.sha256(data).hexdigest()
+        assert "canvas_inspect_image" in {tool["function"]["name"] for tool in server.seen[0]["tools"]}
