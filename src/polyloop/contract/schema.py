@@ -122,6 +122,8 @@ def _read(error: ValidationError, raw: dict[str, Any]) -> Iterator[FieldProblem]
         case "not":
             names = facts["schema"].get("required", [])
             yield FieldProblem(_field([*path, "|".join(names)]) if names else _field(path), issue, "may not stand together")
+        case "falseSchema":
+            yield FieldProblem(_field(path), issue, "may not stand here")
         case _:
             yield FieldProblem(_field(path), _absent(error) or issue, error.message[:TEXT_CHARS_MAX])
 
