@@ -70,11 +70,11 @@ class Board:
 
     def at(self, x: int, y: int, width: int, height: int) -> list[Node]:
         """The nodes that overlap this box, in the order of their making."""
-        columns = range((x - limits.SIDE) // CELL, (x + width) // CELL + 1)
+        columns = range((x - self.head.widest) // CELL, (x + width) // CELL + 1)
         overlaps, box = "x < ? and x + width > ? and y < ? and y + height > ?", (x + width, x, y + height, y)
         if len(columns) > _COLUMNS:
             return self._nodes(overlaps, *box)
-        low, high = (y - limits.SIDE) // CELL, (y + height) // CELL
+        low, high = (y - self.head.tallest) // CELL, (y + height) // CELL
         bounds = [part for column in columns for part in (cell_of(column, low), cell_of(column, high))]
         return self._nodes(f"({' or '.join(['cell between ? and ?'] * len(columns))}) and {overlaps}", *bounds, *box)
 
@@ -134,10 +134,11 @@ class Board:
         buckets = self._buckets()
         self._keep_buckets(buckets, buckets.apply(numbered))
         content, media = buckets.hashes
-        bottoms = (c.after.y + c.after.height for c in numbered if isinstance(c.after, Node))
+        there = [c.after for c in numbered if isinstance(c.after, Node)]
         self.head = replace(
             head, rev=head.rev + 1, made=made, content=content, media=media, nodes=head.nodes + _balance(numbered, Node),
-            edges=head.edges + _balance(numbered, Edge), bottom=max([head.bottom, *bottoms]),
+            edges=head.edges + _balance(numbered, Edge), bottom=max([head.bottom, *(n.y + n.height for n in there)]),
+            widest=max([head.widest, *(n.width for n in there)]), tallest=max([head.tallest, *(n.height for n in there)]),
         )  # fmt: skip
         self._keep(head.rev, numbered, by)
         return self.head
@@ -145,8 +146,9 @@ class Board:
     def _keep(self, rev: int, changes: Sequence[Change], by: By) -> None:
         head = self.head
         moved = self.tx.run(
-            "update canvas set rev = ?, made = ?, content = ?, media = ?, nodes = ?, edges = ?, bottom = ? where tenant = ? and id = ? and rev = ?",
-            head.rev, head.made, head.content, head.media, head.nodes, head.edges, head.bottom, *self.key, rev,
+            "update canvas set rev = ?, made = ?, content = ?, media = ?, nodes = ?, edges = ?, bottom = ?, widest = ?, tallest = ?"
+            " where tenant = ? and id = ? and rev = ?",
+            head.rev, head.made, head.content, head.media, head.nodes, head.edges, head.bottom, head.widest, head.tallest, *self.key, rev,
         )  # fmt: skip
         if moved != 1:
             raise problem("conflict", "the canvas has moved on", stage="write")
@@ -186,18 +188,17 @@ class Board:
                 *self.key, no, buckets.content.get(no, NO_ROWS), buckets.media.get(no, NO_ROWS),
             )  # fmt: skip
 
-    def _nodes(self, where: str, *values: int | str, limit: tuple[int, int] = (-1, 0)) -> list[Node]:
-        rows = self._select(NODE, "canvas_node", where, values, limit)
-        return [node_of(row) for row in rows]
+    def _nodes(self, where: str, *values: int | str, limit: tuple[int, int] | None = None) -> list[Node]:
+        return sorted((node_of(row) for row in self._select(NODE, "canvas_node", where, values, limit)), key=lambda n: n.no)
 
-    def _edges(self, where: str, *values: str, limit: tuple[int, int] = (-1, 0)) -> list[Edge]:
-        rows = self._select(EDGE, "canvas_edge", where, values, limit)
-        return [edge_of(row) for row in rows]
+    def _edges(self, where: str, *values: str, limit: tuple[int, int] | None = None) -> list[Edge]:
+        return sorted((edge_of(row) for row in self._select(EDGE, "canvas_edge", where, values, limit)), key=lambda e: e.no)
 
-    def _select(self, columns: str, table: str, where: str, values: Sequence[int | str], limit: tuple[int, int]) -> list[Values]:
-        bound = " limit ? offset ?" if limit[0] >= 0 else ""
-        sql = f"select {columns} from {table} where tenant = ? and canvas = ? and {where} order by no{bound}"  # noqa: S608  # our own
-        return self.tx.rows(sql, *self.key, *values, *(limit if bound else ()))
+    def _select(self, columns: str, table: str, where: str, values: Sequence[int | str], limit: tuple[int, int] | None) -> list[Values]:
+        """Only pages are sorted by the database: asked for an order, it would walk all of it rather than the index that finds the few."""
+        bound, page = (" order by no limit ? offset ?", limit) if limit else ("", ())
+        sql = f"select {columns} from {table} where tenant = ? and canvas = ? and {where}{bound}"  # noqa: S608  # our own
+        return self.tx.rows(sql, *self.key, *values, *page)
 
 
 def _balance(changes: Iterable[Change], kind: type[Item]) -> int:

@@ -8,7 +8,7 @@ from . import limits
 from .model import Draft, Node
 
 #: Places tried beside a node before the free line below everything is taken.
-_TRIES: Final = 40
+_TRIES: Final = 12
 #: Where a line of new nodes ends.
 _LINE: Final = 60_000
 
