@@ -36,6 +36,8 @@ PATIENCE_WITH_A_MODEL_S: Final = 1800.0
 #: Longer than that: the worker never gets past its slow write by itself.
 PAUSE_S: Final = 3600
 SHOWN_FINDINGS: Final = 5
+#: The other demonstration, unless there is a file of that name.
+CANVAS: Final = Path("canvas")
 
 
 def demo(
@@ -44,9 +46,29 @@ def demo(
     folder: Annotated[Path, typer.Option("--dir", help="Folder to work in.")] = Path("polyloop-demo"),
     model: ModelOption = None,
 ) -> None:
-    """Audit a document, kill the worker with SIGKILL in the middle of a write, go on, show the proof. Offline, in seconds."""
+    """Audit a document, kill the worker with SIGKILL in the middle of a write, go on, show the proof. Offline, in seconds.
+
+    `polyloop demo canvas`: a storyboard, and a picture, a clip and a sound for it.
+    """
+    if file is not None and file == CANVAS and not file.exists():
+        _canvas(place, folder.resolve())
+        return
     with as_file(files("polyloop.audit") / "sample" / "notice.md") as sample:
         facts = carry_out(place, lambda: story(place, file or sample, folder.resolve(), model_named(model)))
+    if place.as_json:
+        place.print_json(facts)
+
+
+def _canvas(place: Place, base: Path) -> None:
+    from . import demo_canvas
+
+    def tell(code: str, **values: object) -> None:
+        if not place.as_json:
+            sys.stdout.write(say(f"canvasdemo.{code}", place.lang, **values) + "\n")
+            sys.stdout.flush()
+
+    store = absolute(place.store) if place.store_named else ""
+    facts = carry_out(place, lambda: demo_canvas.story(store, demo_canvas.new_folder(base), place.tenant, place.lang, tell))
     if place.as_json:
         place.print_json(facts)
 

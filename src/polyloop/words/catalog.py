@@ -109,6 +109,28 @@ SENTENCES: Final[dict[str, tuple[str, str]]] = {
     ),
     "answer.choice": ("选择", "Choice"),
     "approval.none": ("没有等待批准的操作。", "Nothing waits for approval."),
+    "canvasdemo.title": ("三个镜头", "Three shots"),
+    "canvasdemo.shot1": ("夕阳下的红色狐狸", "A red fox at sunset"),
+    "canvasdemo.shot2": ("夜里安静的河", "A quiet river at night"),
+    "canvasdemo.shot3": ("清晨的风铃", "Wind chimes in the early morning"),
+    "canvasdemo.board": ("画布 {canvas}：分镜写好了，{shots} 个镜头。", "Canvas {canvas}: a storyboard of {shots} shots."),
+    "canvasdemo.models": ("{mode}：有 {count} 个模型可选。", "{mode}: {count} models to choose from."),
+    "canvasdemo.approved": (
+        "没有授权就不生成。人看过方案和价格（{credits} 点）后批准了。",
+        "Nothing is made without leave. A person saw plan and price ({credits} credits) and approved.",
+    ),
+    "canvasdemo.granted": (
+        "其余的给了 {credits} 点的额度，只限视频和音频。",
+        "For the rest a grant of {credits} credits was given, for video and audio only.",
+    ),
+    "canvasdemo.made": (
+        "{mode}：完成。文件逐帧解码过，哈希一致（{bytes} 字节，{credits} 点，合成素材）：{file}",
+        "{mode}: done. Every frame was decoded and the hash is the same ({bytes} bytes, {credits} credits, synthetic): {file}",
+    ),
+    "canvasdemo.end": ("{count} 个素材都在画布上，也在 {dir}。", "{count} results are on the canvas, and in {dir}."),
+    "mode.image": ("图片", "Picture"),
+    "mode.video": ("视频", "Video"),
+    "mode.audio": ("音频", "Audio"),
     "demo.begin": (
         "审核 {file}：计划、执行、总结三个阶段，由内置的规则模型完成，不联网。工作进程已经启动。",
         "Auditing {file} in three phases (plan, execute, summarize) with the built-in rules, offline. The worker is running.",
