@@ -26,6 +26,14 @@ from tests.documents.test_operations import *  # noqa: F403  # run here too
 from tests.documents.test_search import test_a_phrase_in_a_long_block_is_found_wherever_it_stands as test_phrases  # noqa: F401
 from tests.documents.test_search import test_what_a_query_means as test_query  # noqa: F401
 from tests.documents.test_search import test_what_changes_is_found_as_it_is as test_changes  # noqa: F401
+from tests.documents.test_tasks import (  # noqa: F401  # run here too
+    desk,
+    test_cancel_stops_what_has_not_begun_to_write,
+    test_S0_8_a_worker_that_was_cancelled_or_taken_over_changes_nothing,
+    test_S0_18_an_import_has_a_receipt_of_its_own,
+    test_S0_24_an_open_task_is_told_as_open_and_another_worker_ends_it,
+    ws,
+)
 
 pytestmark = pytest.mark.needs("postgres")
 

@@ -31,6 +31,9 @@ def runs_of(tokens: Sequence[Token]) -> tuple[tuple[Run, ...], dict[str, int]]:
     links: list[str] = []
 
     def put(text: str, **more: Any) -> None:
+        if not links and not any(marks.values()):  # most text
+            runs.append(Run(text, **more))
+            return
         marked: dict[str, Any] = {mark: True for mark, depth in marks.items() if depth > 0}
         marked["link"] = links[-1] if links else ""
         runs.append(Run(text, **{**marked, **more}))
