@@ -175,6 +175,16 @@ def test_characters_that_cannot_be_printed_are_named_before_there_is_a_task(desk
     assert desk.do("export", {"nodeId": node_id, "format": "html", "output": "n.html"})["ok"]
 
 
+def test_a_file_that_is_asked_to_be_kept_is_kept_as_it_is(desk: Office, ws: Path) -> None:
+    (ws / "x.bin").write_bytes(b"\xff\xfe\x01 anything")
+    told = desk.do("import", {"file": "x.bin", "asUpload": True})
+    assert (told["success"], told["documentType"], told["fallback"], told["converted"]) == (True, "file", "upload", False)
+    desk.do("media_download", {"nodeId": told["nodeId"], "resourceId": told["resourceId"], "output": "back.bin"})
+    assert (ws / "back.bin").read_bytes() == (ws / "x.bin").read_bytes()
+    (ws / "wrong.docx").write_bytes(b"no archive")
+    desk.refused("type_mismatch", "import", {"file": "wrong.docx", "asUpload": True})
+
+
 def test_cancel_stops_what_has_not_begun_to_write(desk: Office) -> None:
     task_id = desk.call("import", {"file": "a.md"}, wait_s=0)[0]["taskId"]
     desk.refused("permission_denied", "task_cancel", {"taskId": task_id}, mode="read_only", approved_by="")

@@ -12,15 +12,16 @@ from contextlib import contextmanager
 from pathlib import PurePosixPath
 from typing import Final
 
+from .. import formats
 from ..contract.leaf import Prepared
 from ..contract.problem import Problem, ProblemError, problem
 from ..contract.snapshot import digest
 from ..files import FileProblem
 from ..files.folder import Folder
-from ..formats import kind_of, writable
+from ..formats import writable
 from ..formats.limits import MAX_FILE_BYTES
+from . import blobs, limits, tasks
 from . import content as c
-from . import limits, tasks
 from . import requests as ask
 from .leaves import TARGETS
 from .memo import Memo
@@ -63,8 +64,7 @@ def _import(asked: Asked) -> Plan:
     with telling("read"):
         data = folder_of(asked).read(args["file"], MAX_FILE_BYTES)
     path = PurePosixPath(args["file"])
-    if not args.get("asUpload"):
-        kind_of(path.name, data)
+    (blobs if args.get("asUpload") else formats).kind_of(path.name, data)
     sha256 = hashlib.sha256(data).hexdigest()
     title = (args.get("title") or (path.stem if path.stem.strip() else path.name))[: limits.TITLE_CHARS]
     work = tasks.Import(name=path.name, sha256=sha256, title=title, container=container, as_upload=args.get("asUpload", False))

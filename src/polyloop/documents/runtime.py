@@ -106,10 +106,12 @@ class DocRuntime(Book):
     def worker(self) -> Worker:
         """One that carries out the tasks of this tenant; for a thread without a running loop."""
         send = (self._transport or Here(self.db, self.tenant)).ask
-        return Worker(self.db, self.tenant, Means(self._made, send, self._now_ms, self._wait, self._lease_ms))
+        return Worker(self.db, self.tenant, Means(self._carried, send, self._now_ms, self._wait, self._lease_ms))
 
-    def _made(self, arguments: dict[str, Any], key: str) -> Answer:
-        return asyncio.run(self.call("create", arguments, Caller(key=key)))
+    def _carried(self, op: str, arguments: dict[str, Any], key: str, folder: Folder | None) -> Answer:
+        """An operation for a worker, with files of its own."""
+        own = DocRuntime(self.db, self.tenant, self._now_ms, self._new_id, self._transport, self._wait, folder=folder, lease_ms=self._lease_ms)
+        return asyncio.run(own.call(op, arguments, Caller(key=key)))
 
     # --- carrying out ------------------------------------------------------------------------------------------------
 

@@ -11,6 +11,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import msgspec
@@ -23,6 +25,7 @@ from ..contract.receipt import Receipt
 from ..contract.task import move
 from ..db import Database, DbError, tasks
 from ..db.tasks import NEVER, Task
+from ..files.folder import Folder, folder_of
 from ..files.landing import Landing, has_landed, over_of
 from ..formats import kind_of, losses, read, same_text, write
 from ..formats.blocks import Loss
@@ -42,9 +45,9 @@ class Lost(Exception):
 
 
 class Means(Struct, frozen=True):
-    """What a worker needs of its surroundings. `make(arguments, key)` creates a document; `send` reads from the service."""
+    """What a worker needs of its surroundings. `call(operation, arguments, key, folder)` carries one out; `send` reads from the service."""
 
-    make: Callable[[dict[str, Any], str], Answer]
+    call: Callable[[str, dict[str, Any], str, Folder | None], Answer]
     send: Callable[[ask.Request], ask.Reply]
     now_ms: Callable[[], int]
     pause: Callable[[float], object]
@@ -177,19 +180,37 @@ def _warnings(lost: Sequence[Loss]) -> tuple[str, ...]:
 
 def _import(held: Held, work: t.Import) -> dict[str, Any]:
     data = held.worker.db.look(t.upload_of, held.task.tenant, held.task.id)
-    arguments, lost = _read(work, data)
+    arguments, lost = ({}, ()) if work.as_upload else _read(work, data)
     held.begin()
-    answer = held.worker.means.make({"title": work.title, "containerId": work.container, **arguments}, f"task {held.task.id}")
-    if not isinstance(answer, Receipt):
-        raise ProblemError(answer) if isinstance(answer, Problem) else problem("commit_unknown", "it is not known whether it was made", stage="write")
-    if not answer.ok:
-        raise ProblemError(answer.problem())
-    target = answer.target or {}
-    return {
-        "nodeId": answer.data["nodeId"], "documentUrl": target["canonicalUrl"], "documentName": work.title, "documentType": target["resourceType"],
-        "target": target, "revision": answer.data["revision"], "warnings": list(dict.fromkeys((*_warnings(lost), *answer.warnings))),
+    made = _done(held, "create", {"title": work.title, "containerId": work.container, **arguments})
+    target, warnings = made.target or {}, made.warnings
+    told = {
+        "nodeId": made.data["nodeId"], "documentUrl": target["canonicalUrl"], "documentName": work.title, "documentType": target["resourceType"],
+        "target": target, "revision": made.data["revision"], "warnings": list(dict.fromkeys((*_warnings(lost), *warnings))),
         "losses": msgspec.to_builtins(lost), "source": {"name": work.name, "sha256": work.sha256},
     }  # fmt: skip
+    if work.as_upload:  # kept as it is, inside a document of its own
+        with TemporaryDirectory(prefix="polyloop-") as folder:
+            (Path(folder) / work.name).write_bytes(data)
+            put = _done(held, "media_insert", {"nodeId": told["nodeId"], "file": work.name}, folder_of(folder))
+        told |= {
+            "documentType": "file",
+            "fallback": "upload",
+            "converted": False,
+            "resourceId": put.data["resourceId"],
+            "revision": put.data["revision"],
+        }
+    return told
+
+
+def _done(held: Held, op: str, arguments: dict[str, Any], folder: Folder | None = None) -> Receipt:
+    """An operation under the task's own key: carried out once, whoever asks. Raises ProblemError."""
+    answer = held.worker.means.call(op, arguments, f"task {held.task.id} {op}", folder)
+    if not isinstance(answer, Receipt):
+        raise ProblemError(answer) if isinstance(answer, Problem) else problem("commit_unknown", f"it is not known whether {op} was done", stage=op)
+    if not answer.ok:
+        raise ProblemError(answer.problem())
+    return answer
 
 
 def _read(work: t.Import, data: bytes) -> tuple[dict[str, Any], tuple[Loss, ...]]:

@@ -82,7 +82,8 @@ class Landing:
                 self._compare()
                 self._name()
             finally:
-                fcntl.flock(self._folder, fcntl.LOCK_UN)
+                with contextlib.suppress(OSError):  # leaving closes the folder, which lets go of it too
+                    fcntl.flock(self._folder, fcntl.LOCK_UN)
         try:
             os.fsync(self._folder)
         except OSError as error:
@@ -102,11 +103,11 @@ class Landing:
             name = f"{TEMPORARY}{os.getpid()}-{next(_numbers)}"
             with contextlib.suppress(FileExistsError):  # a process of this number has left it: take the next
                 fd = os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666, dir_fd=self._folder)
+                self._file, self.temporary = fd, name  # at once: what fails from here on takes it away again
                 fcntl.flock(fd, fcntl.LOCK_EX)
-                if os.fstat(fd).st_nlink:
-                    self._file, self.temporary = fd, name
-                else:  # swept before it was locked
+                if not os.fstat(fd).st_nlink:  # swept before it was locked
                     os.close(fd)
+                    self._file, self.temporary = -1, ""
 
     def _fill(self) -> None:
         view = memoryview(self._data)
