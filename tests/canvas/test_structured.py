@@ -288,3 +288,20 @@ def test_many_at_once_lose_nothing_that_was_acknowledged(easel: Easel) -> None:
     assert set(stored[1:]) == set(acknowledged)
     assert len(stored) == 31
     assert easel.recomputed()[0] == easel.hash
+
+
+def test_edits_of_rows_and_whole_storyboards_are_taken_back_by_people(easel: Easel) -> None:
+    ids, made = storyboard(easel), easel.hash
+    state = read(easel)["snapshotHash"]
+    easel.do("canvas_edit_storyboard", {"snapshotHash": state, "nodeId": "s", "action": "remove", "rowId": ids[1]})
+    edited = easel.hash
+    easel.do("canvas_undo", {"snapshotHash": edited})
+    assert (easel.hash, read(easel)["snapshotHash"]) == (made, state)
+    assert [r["rowId"] for r in read(easel)["storyboard"]["rows"]] == ids
+    easel.do("canvas_redo", {"snapshotHash": made})
+    assert easel.hash == edited
+    easel.do("canvas_delete_nodes", {"snapshotHash": edited, "nodeIds": ["s"]}, approved_by="ann")
+    assert easel.look(lambda board: board.rows_of("s")) == []
+    easel.do("canvas_undo", {"snapshotHash": easel.hash})
+    assert (easel.hash, easel.recomputed()[0]) == (edited, edited)
+    assert [row.id for row in easel.look(lambda board: board.rows_of("s"))] == [ids[0], ids[2]]

@@ -6,6 +6,7 @@ import csv
 import hashlib
 import io
 import json
+import sys
 import zipfile
 from collections.abc import Iterator
 from html.parser import HTMLParser
@@ -372,3 +373,11 @@ def test_what_cannot_be_given_out_is_named(form: str, node_id: str, kind: str, f
         given_out(sample(), form, "zh", node_id)
     assert stop.value.problem.kind == kind
     assert field in (stop.value.problem.details.get("field"), *stop.value.problem.details)
+
+
+def test_a_picture_in_points_without_its_library_says_which_extra_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    with pytest.raises(ProblemError) as stop:
+        given_out(sample(), "png", "zh")
+    assert (stop.value.problem.kind, stop.value.problem.details) == ("capability_unavailable", {"extra": "media"})
+    assert given_out(sample(), "zip", "zh")
