@@ -188,6 +188,21 @@ def test_pages_of_one_snapshot_do_not_move(db: Database, changes: list[str], lim
     assert seen == nodes[::-1] or purged
 
 
+def test_edits_do_not_let_the_index_grow_for_ever(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index, "KEPT", 20)
+    nodes = [office.new(f"目标 {n}") for n in range(3)]
+    page = office.do("search", {"query": "目标", "limit": 1, "all": False})
+    for n in range(60):
+        office.do("update", {"nodeId": nodes[0], "command": "overwrite", "content": f"turn {n}\n", "force": True})
+    [(rows,)] = office.db.look(lambda tx: tx.rows("select count(*) from doc_text where tenant = ? and node = ?", office.tenant, nodes[0]))
+    assert rows <= 20 + 2
+    assert found(office, '"turn 59"') == ["目标 0"]
+    assert found(office, '"turn 1"') == []
+    told, code = office.call("search", {"query": "目标", "continuation": page["continuation"]})
+    assert (told["error"]["kind"], code, told["error"]["details"]["reason"]) == ("pagination", 3, "page_failed")
+    consistent(office.db, office.tenant)
+
+
 def consistent(db: Database, tenant: str) -> None:
     """What stands in the index now is what the content says now, and the store's own check finds nothing."""
 

@@ -26,6 +26,8 @@ _LAST: Final = 1 << 62
 PIECE: Final = 4_000
 PHRASE: Final = 64
 PHRASES: Final = 8
+#: Changes of a tenant during which an earlier search can be gone on with.
+KEPT: Final = 100_000
 #: Rows read ahead, at least and at most.
 FEW: Final = 4
 BATCH: Final = 128
@@ -70,6 +72,9 @@ _STANDS: Final = (
 )
 
 
+#: For finding what goes.
+UNTIL: Final = "create index doc_text_until on doc_text (tenant, node, until_seq);"
+
 Seen = tuple[str, str, tuple[Value, ...]]
 
 # --- writing ---------------------------------------------------------------------------------------------------------
@@ -89,9 +94,10 @@ def put(tx: Tx, tenant: str, node: str, seq: int, texts: Iterable[tuple[str, str
 
 
 def end(tx: Tx, tenant: str, node: str, seq: int, blocks: Iterable[str]) -> None:
-    """What these blocks say stands no longer."""
-    for block in blocks:
-        tx.run("update doc_text set until_seq = ? where tenant = ? and node = ? and block = ? and until_seq = ?", seq, tenant, node, block, OPEN)
+    """What these blocks say stands no longer; what no search can be gone on with for goes, so that edits do not let the index grow."""
+    sql = "update doc_text set until_seq = ? where tenant = ? and node = ? and block = ? and until_seq = ?"
+    if sum(tx.run(sql, seq, tenant, node, block, OPEN) for block in blocks):
+        tx.run("delete from doc_text where tenant = ? and node = ? and until_seq <= ?", tenant, node, seq - KEPT)
 
 
 def erase(tx: Tx, tenant: str, node: str) -> None:

@@ -284,6 +284,8 @@ def _page(tx: Tx, tenant: str, r: ask.Nodes, user: str = "") -> ask.Reply:
 
 def _search(tx: Tx, tenant: str, r: ask.Search, user: str = "") -> ask.Reply:
     snapshot = store.number(r.snapshot) if r.snapshot else store.current_seq(tx, tenant)
+    if store.current_seq(tx, tenant) - snapshot > index.KEPT:
+        raise problem("pagination", "so much has changed since that this search cannot be gone on with; ask anew", stage="pagination")
     found = index.Found(tx, tenant, r.query, snapshot, r.container or "", access.seen(tenant, user, "p."))
     rows = found.after(store.number(r.cursor) if r.cursor else 0, r.limit + 1)
     more = len(rows) > r.limit

@@ -88,7 +88,7 @@ create index doc_item_of on doc_item (tenant, kind, id, until_seq);
 """
 #: Bytes of media, once a tenant. A bytes column is `bytea` to PostgreSQL, and SQLite takes any name.
 _BLOBS: Final = "create table doc_blob (tenant text not null, sha256 text not null, data bytea not null, primary key (tenant, sha256));"
-SCHEMAS: Final = (JOURNAL, Schema("documents", (_TABLES, _MOVED, tasks.TABLES + _UPLOADS, index.STEP, _ITEMS, _BLOBS)))
+SCHEMAS: Final = (JOURNAL, Schema("documents", (_TABLES, _MOVED, tasks.TABLES + _UPLOADS, index.STEP, _ITEMS, _BLOBS, index.UNTIL)))
 
 
 class Node(Struct, frozen=True, kw_only=True):
