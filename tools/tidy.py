@@ -37,7 +37,7 @@ LONG: dict[str, int] = {}
 #: Code lines (no blanks, comments, docstrings) a package may have. Raising a figure is a decision: say why in the commit.
 #: The plan said 1,500 for the kernel and 1,300 for the contract: these two may only be lowered.
 BUDGETS = {
-    "kernel": 3000, "contract": 1400, "words": 500,
+    "kernel": 3000, "contract": 1400, "words": 600,
     "db": 900, "files": 600, "journal": 400, "stores": 900,
     "documents": 3300, "canvas": 3300, "media": 2700, "dialogue": 600, "gateway": 1600, "workspace": 900, "engines": 500, "formats": 3200,
     "toolbox": 1400, "views": 700, "phases": 700, "audit": 2000, "environments": 400,

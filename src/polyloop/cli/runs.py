@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from polyloop.app.approvals import PERSON
 from polyloop.app.export import FORMATS, chain, land
+from polyloop.app.final import final_answer, final_of
 from polyloop.app.request_file import load
 from polyloop.app.runs import PAGE_RUNS, SETTLE_DECISIONS, Read, Runs
 from polyloop.app.store import open_runs, read_runs
@@ -56,17 +57,21 @@ async def with_runs(place: Place, work: Callable[[Runs], Coroutine[Any, Any, T]]
 
 
 def _drive(place: Place, work: Callable[[Runs], Coroutine[Any, Any, RunResult]]) -> None:
-    result = carry_out(place, lambda: with_runs(place, work))
-    report(place, result)
+    async def told(runs: Runs) -> tuple[RunResult, str]:
+        result = await work(runs)
+        # What the log could not take is not in it: there is nothing to tell the truth from.
+        return result, await final_answer(runs, result.run_id, place.lang) if result.persisted else ""
+
+    report(place, *carry_out(place, lambda: with_runs(place, told)))
 
 
-def report(place: Place, result: RunResult) -> None:
-    """Print an outcome and leave with its exit code."""
+def report(place: Place, result: RunResult, answer: str) -> None:
+    """Print an outcome, and the answer for a person, and leave with its exit code."""
     code = exit_code(result)
     if place.as_json:
-        place.print_json(run_json(result))
+        place.print_json({**run_json(result), "finalAnswer": answer or None})
     else:
-        sys.stdout.write("\n".join(outcome_lines(place, result, code)) + "\n")
+        sys.stdout.write("\n".join([*outcome_lines(place, result, code), *(("", answer) if answer else ("",))]))
     leave(code)
 
 
@@ -217,11 +222,14 @@ def show(
             return await runs.read(run_id)
 
     read = carry_out(place, work)
-    records = list(materialise(read.sealed, read.look))
+    records, answer = list(materialise(read.sealed, read.look)), final_of(read, place.lang)
     if place.as_json:
-        place.print_json({**run_json(read.result), "started": records[0], "steps": [x for x in records if x["kind"] == "step"]})
+        place.print_json(
+            {**run_json(read.result), "finalAnswer": answer or None, "started": records[0], "steps": [x for x in records if x["kind"] == "step"]}
+        )
     else:
         print_timeline(place, read.result, records)
+        sys.stdout.write("\n" + answer if answer else "")
 
 
 def log(

@@ -1,1 +1,1 @@
-"""What is said to models and people beside the work itself: policy texts."""
+"""What is said to models and people beside the work itself: policy texts, questions, the final answer."""

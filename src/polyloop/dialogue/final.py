@@ -1,0 +1,107 @@
+"""The final answer for a person: composed from what the log proves, in four parts; a model's own words stand under it. Pure.
+
+Conclusion, what was done, where it stands, next step: always these, in this order, in the language asked for. What a model
+says can change none of them; where it claims more, the parts above say otherwise, and say that they hold.
+Seed: S1.5, S1.6, S1.22, S1.36-S1.38, S1.89-S1.97.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final, Literal, cast
+
+from ..contract.problem import is_object
+from ..kernel.objects import Json, RunResult
+from ..words.final import FINAL
+from .deeds import GOOD, Deed, Facts
+from .prose import line, quoted
+
+Lang = Literal["zh", "en"]
+#: Statuses by what they mean for the whole.
+DOUBT: Final = frozenset({"unknown", "unreadable"})
+OPEN: Final = frozenset({"waiting", "running", "awaiting"})
+BAD: Final = frozenset({"failed", "retryable", "not_started", "expired"})
+#: Statuses told under "what was done"; all others stand under "where it stands".
+SCOPE: Final = GOOD | {"partial_success"}
+
+
+def conclusion(deeds: tuple[Deed, ...], result: RunResult) -> str:
+    """One word for the whole; the worst that holds. doubt > open > part, failed, cancelled > reported > again > done, read."""
+    have = {d.status for d in deeds}
+    good = bool(have & (GOOD | {"partial_success"}))
+    if have & DOUBT or result.reason in ("unresolved_action", "store_failed") or not result.persisted:
+        return "doubt"
+    if have & OPEN or not result.ended:
+        return "open"
+    if result.reason in ("cancelled", "abandoned"):
+        return "part" if good else "cancelled"
+    if have & BAD or "partial_success" in have or "cancelled" in have or result.reason != "completed":
+        return "part" if good else "cancelled" if have == {"cancelled"} and result.reason == "completed" else "failed"
+    return next((word for status, word in (("reported", "reported"), ("again", "again")) if status in have), "done" if have else "read")
+
+
+def steps(deeds: tuple[Deed, ...], result: RunResult, assumed: bool) -> list[str]:  # noqa: FBT001  # whether there are assumptions
+    """What the person may do next, first things first."""
+    have, waits = {d.status for d in deeds}, result.waiting.kind if result.waiting else ""
+    table = (
+        ("doubt", bool(have & DOUBT) or waits == "settle" or result.reason in ("unresolved_action", "store_failed")),
+        ("approval", waits == "approval" or "awaiting" in have),
+        ("answer", waits == "answer"),
+        ("open", bool(have & {"waiting", "running"}) or waits in ("task", "run") or result.state == "running"),
+        ("resume", result.state == "interrupted"),
+        ("part", "partial_success" in have),
+        ("failed", bool(have & BAD) or result.reason in ("stalled", "model_call_failed", "environment_fault", "internal_error")),
+        ("budget", result.reason == "budget_exhausted"),
+        ("cancelled", "cancelled" in have or result.reason in ("cancelled", "abandoned")),
+        ("look", "reported" in have),
+        ("assumed", assumed),
+    )
+    return [step for step, holds in table if holds] or ["none"]
+
+
+def final(facts: Facts, result: RunResult, lang: Lang) -> str:
+    """The answer as Markdown, ending with a line feed."""
+    scope = _lines([d for d in facts.deeds if d.status in SCOPE], lang)
+    if facts.reads:
+        scope.append(_say("scope.read", lang, count=facts.reads))
+    told = [f"wait.{result.waiting.kind}"] if result.waiting else [f"run.{result.reason or result.state}"]
+    state = [_say(code, lang) for code in told if code in FINAL]
+    state += _lines([d for d in facts.deeds if d.status not in SCOPE], lang)
+    changed = any(d.status in SCOPE for d in facts.deeds)
+    blocks = [
+        ["# " + _say(f"end.{conclusion(facts.deeds, result)}", lang)],
+        ["## " + _say("part.scope", lang)],
+        ["- " + one for one in ([] if changed else [_say("scope.none", lang)]) + scope],
+        ["## " + _say("part.state", lang)],
+        ["- " + one for one in state or [_say("state.none", lang)]],
+        ["## " + _say("part.next", lang)],
+        [f"{n}. " + _say(f"next.{step}", lang) for n, step in enumerate(steps(facts.deeds, result, bool(facts.assumed)), 1)],
+    ]
+    if facts.assumed:
+        rows = [_say("assumed.line", lang, title=line(title, facts.names), answer=line(answer, facts.names)) for title, answer in facts.assumed]
+        blocks += [["## " + _say("part.assumed", lang)], [_say("assumed.note", lang)], ["- " + row for row in rows]]
+    if words := quoted(prose(result.result), facts.names):
+        blocks += [["## " + _say("part.prose", lang)], [_say("prose.note", lang)], words]
+    return "\n\n".join("\n".join(block) for block in blocks) + "\n"
+
+
+def prose(result: Json) -> str:
+    """What the model itself says of its work."""
+    said: object = cast("dict[str, object]", result).get("summary") if is_object(result) else result
+    return said if isinstance(said, str) else ""
+
+
+def _lines(deeds: list[Deed], lang: Lang) -> list[str]:
+    """One line for all deeds that are the same."""
+    return [
+        _say(
+            "line.why" if deed.why else "line", lang, count=count, what=_say(f"do.{deed.what}", lang), state=_say(f"is.{deed.status}", lang),
+            **({"why": _say(f"why.{deed.why}", lang)} if deed.why else {}),
+        )
+        for deed, count in Counter(deeds).items()
+    ]  # fmt: skip
+
+
+def _say(code: str, lang: Lang, **values: object) -> str:
+    zh, en = FINAL[code]
+    return (zh if lang == "zh" else en).format(**values)
