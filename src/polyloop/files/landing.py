@@ -155,7 +155,8 @@ class Landing:
                 os.unlink(self.temporary, dir_fd=self._folder)
         for fd in (self._file, self._folder):
             if fd >= 0:
-                os.close(fd)
+                with contextlib.suppress(OSError):  # all of it is synced, and the descriptor is let go whatever is said
+                    os.close(fd)
         self._file = self._folder = -1
 
 

@@ -53,7 +53,8 @@ class Root:
     def close(self) -> None:
         fd, self.fd = self.fd, -1
         if fd >= 0:
-            os.close(fd)
+            with contextlib.suppress(OSError):  # nothing was written through it
+                os.close(fd)
 
     def __enter__(self) -> Self:
         return self
