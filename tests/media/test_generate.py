@@ -144,7 +144,7 @@ def test_the_same_wish_is_the_task_there_is_unless_a_person_says_another(here):
     assert larger["taskId"] != first["taskId"]
 
 
-def test_S1_80_nothing_is_written_over(here):
+def test_S1_78_S1_80_nothing_is_written_over(here):
     here.grant()
     here.call("generate_media", picture("a"))
     told, code = here.call("generate_media", picture("a", "something else"))
@@ -173,7 +173,7 @@ def test_S1_48_read_only_makes_nothing(here):
     assert here.count("task") == 0
 
 
-def test_S1_66_a_model_that_was_not_listed_for_this_is_refused_and_none_is_chosen_instead(here):
+def test_S1_55_S1_66_a_model_that_was_not_listed_for_this_is_refused_and_none_is_chosen_instead(here):
     here.grant()
     session = {"session": "s1"}
     told, _ = here.call("generate_media", picture(), **session)

@@ -60,8 +60,8 @@ class MediaRuntime(Book):
             tool = TOOLS.get(name)
             if tool is None:
                 raise problem("not_found", f"there is no operation {name}", stage="arguments", details={"operation": name})
-            if tool.op is TASK_GET:
-                await self._moved(str(arguments.get("taskId", "")), caller)
+            if tool.op is TASK_GET and not TASK_GET.arguments.problems(arguments):
+                await self._moved(arguments["taskId"], caller)
             own, beside = parted(tool.op, arguments)
             key = "" if caller.dry_run else beside.get("operationKey") or caller.key
             call = Call(
