@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from msgspec.structs import replace
+
 from ..contract.leaf import Call
 from ..contract.ledger import Entry
 from ..contract.operation import Answer
@@ -18,12 +20,12 @@ from ..contract.session import Issued
 from ..db import Database, Tx
 from ..journal import operations
 from ..journal.book import Book
-from ..journal.carry import Caller, Carried, apart, check_session, parted, typed
+from ..journal.carry import Caller, Carried, apart, check_session, is_name, parted, typed
 from .arranging import WISH, WISHES
 from .desk import Desk
 from .doings import DOINGS
 from .seam import Doing
-from .store import find_canvas, list_canvases
+from .store import find_canvas, list_canvases, missing
 
 
 class CanvasRuntime(Book):
@@ -43,6 +45,8 @@ class CanvasRuntime(Book):
             doing = self._doings.get(name)
             if doing is None:
                 raise problem("not_found", f"there is no operation {name}", stage="arguments", details={"operation": name})
+            if caller.within and not is_name(caller.within):  # no store could be asked for it
+                return replace(missing(caller.within).problem, operation=doing.op.name)
             own, beside = parted(doing.op, arguments)
             foretold = is_object(own) and own.get("dryRun") is True
             dry = caller.dry_run or foretold

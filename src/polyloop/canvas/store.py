@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from ..contract.problem import problem
+from ..contract.problem import ProblemError, problem
 from ..db import Schema, Tx
 from ..db.tx import Row as Values
 from ..journal.operations import SCHEMA as JOURNAL
@@ -82,7 +82,7 @@ class Head(Struct, frozen=True, kw_only=True):
     tallest: int = 0
 
 
-def missing(canvas_id: str) -> Exception:
+def missing(canvas_id: str) -> ProblemError:
     """The answer for a canvas that is not there, or not the caller's: the same, byte for byte."""
     return problem("not_found", f"there is no canvas {canvas_id!r}", stage="resolve", details={"canvasId": canvas_id})
 
