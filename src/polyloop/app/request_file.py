@@ -61,6 +61,7 @@ class RequestFile(Struct, forbid_unknown_fields=True):
     skills: tuple[str, ...] = ()
     lang: str | None = None
     fork_of: str | None = None
+    parent: str = ""
     spend: SpendTable | None = None
     binding: dict[str, str] = field(default_factory=dict[str, str])
     model_params: dict[str, Any] = field(default_factory=dict[str, Any])
@@ -89,6 +90,8 @@ class Plan(Struct, frozen=True):
     spend: str = ""
     lang: str | None = None
     fork_of: str | None = None
+    #: The run whose task this one follows up ("" = none): what was asked there is not asked again.
+    parent: str = ""
     result_schema: Json = None
     overflow: str = "none"
     allow_unconfined_exec: bool = False
@@ -164,6 +167,7 @@ def _plan(path: Path, file: RequestFile, given: Mapping[str, Any]) -> Plan:
         spend="" if file.spend is None else msgspec.json.encode(file.spend, order="sorted").decode(),
         lang=file.lang,
         fork_of=file.fork_of,
+        parent=file.parent,
         result_schema=file.result_schema,
         overflow=_OVERFLOW.sub(r"\1(\2)", file.overflow),
         allow_unconfined_exec=file.allow_unconfined_exec,

@@ -203,8 +203,13 @@ class Runs:
     # --- going on ----------------------------------------------------------------------------------------------
 
     async def run(self, request: Request, wiring: Wiring, audit_to: Path | None = None) -> RunResult:
-        """Start a run, or resume it if its id exists and the request is equal. Raises ProblemError (conflict, validation, ...)."""
+        """Start a run, or resume it if its id exists and the request is equal. Raises ProblemError (conflict, validation, not_found
+
+        for a `parent` that is no run here, ...).
+        """
         check_scope(request.binding, self.scope)
+        if request.parent:
+            await self.head(request.parent)
         with typed("run"):
             async with self._seams(request.run_id, wiring, audit_to) as seams:
                 return await _told(seams, await kernel.start(replace(request, scope=self.scope), seams))

@@ -130,7 +130,7 @@ def request_for(plan: Plan) -> Request:
         assembly["lang"] = plan.lang
     request = Request(
         uuid7() if plan.run_id is None else plan.run_id, plan.agent, plan.budget, plan.segments, plan.binding, plan.params, assembly,
-        result_schema=plan.result_schema, overflow=plan.overflow,
+        result_schema=plan.result_schema, overflow=plan.overflow, parent=plan.parent,
     )  # fmt: skip
     return with_policies(request, policy_ids(matching(plan.tools, catalogue(None, Library(), canvas=plan.canvas or ""))))
 
