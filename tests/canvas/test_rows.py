@@ -159,6 +159,9 @@ def test_S1_77_a_new_row_takes_the_references_of_the_last_and_is_told(board: Boa
     preview = {"enabledRows": 1, "readyRows": 1, "missingPromptRows": 0, "missingReferenceRows": 0, "outputLinkedRows": 0}
     assert told["generationPreview"] == preview
     assert [table.shown(n, r)["prompt"] for n, r in enumerate(board.rows_of("t"))] == ["p", "q"]
+    gone = board.row("remove", rowId=found.rows[0])
+    assert (gone.data["summary"], gone.data["preview"][0]["prompt"]) == ({"rowsRemoved": 1, "totalRows": 1}, "q")
+    assert wrong(board.row("remove", rowId=found.rows[0])) == [("rowId", "not_found")]
 
 
 @pytest.mark.parametrize(

@@ -305,3 +305,18 @@ def test_edits_of_rows_and_whole_storyboards_are_taken_back_by_people(easel: Eas
     easel.do("canvas_undo", {"snapshotHash": easel.hash})
     assert (easel.hash, easel.recomputed()[0]) == (edited, edited)
     assert [row.id for row in easel.look(lambda board: board.rows_of("s"))] == [ids[0], ids[2]]
+
+
+def test_an_edit_notes_as_much_in_a_session_however_many_rows_it_knows(easel: Easel) -> None:
+    def noted() -> int:
+        return easel.db.look(lambda tx: sum(len(f) for (f,) in tx.rows("select fact from op_fact where tenant = ?", easel.tenant)))
+
+    grown = []
+    for node_id, count in (("few", 5), ("all", 100)):
+        ids = storyboard(easel, count, node_id)
+        for offset in range(0, count, 20):
+            state = read(easel, node_id, offset)["snapshotHash"]
+        before = noted()
+        easel.do("canvas_edit_storyboard", {"snapshotHash": state, "nodeId": node_id, "action": "update", "rowId": ids[0], "patch": {"camera": "x"}})
+        grown.append(noted() - before)
+    assert grown[0] == grown[1]

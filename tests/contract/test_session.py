@@ -126,3 +126,13 @@ def test_a_session_is_a_fold_over_its_facts_as_stored() -> None:
     assert two.handles.knows("thing", 4)
     assert unread(two, Need("f", "lines", "t", 2, "h1"), target="board") == [("", "read_first")]
     assert (two.attempts("a"), two.attempts("b")) == (1, 0)
+
+
+def test_S1_26_what_was_given_is_what_was_issued_at_that_snapshot() -> None:
+    session = Session("auto")
+    session.note(Issued("row", ("a", "b"), "t", "h1"), Issued("row", ("c",), "t", "h1"))
+    assert session.handles.given("row", "t", "h1") == {"a", "b", "c"}
+    assert session.handles.given("row", "t", "h2") == session.handles.given("row", "u", "h1") == frozenset()
+    session.note(Issued("row", ("d",), "t", "h2"))
+    assert session.handles.given("row", "t", "h2") == {"d"}
+    assert session.handles.given("row", "t", "h1") == frozenset()

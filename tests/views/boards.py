@@ -52,7 +52,7 @@ def sample() -> Board:
     ]
     plots = ["门铃响，雨里没有人，只有一个包裹。", "The watch ticks backwards; he leans in.", "灯灭。表停在十二点。"]
     shots = [Row(node="shots", id=f"row_{n}", place=n, body={"durationSeconds": 2.5 * (n + 1), "plotDescription": p}) for n, p in enumerate(plots)]
-    shots[0].body["dialogue"] = "谁？"
+    shots[0].body.update({"dialogue": "谁？", "assetBindings": [{"nodeId": "hero", "role": "character", "priority": 1}]})
     lines = [
         Row(node="plan", id=f"row_{n}", place=n, body={"enabled": n != 1, "inputNodeIds": ["hero"], "prompt": f"@参考图1 with {colour} light"})
         for n, colour in enumerate(["cold", "amber", "green"])

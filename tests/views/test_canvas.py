@@ -87,6 +87,7 @@ def test_json_canvas_carries_what_nodes_say() -> None:
     assert told["frame"] == {"id": "frame", "type": "group", "x": 480, "y": -80, "width": 800, "height": 520, "label": "References"}
     assert "三十秒短片" in told["brief"]["text"]
     assert "The watch ticks backwards" in told["shots"]["text"]
+    assert "character: hero" in told["shots"]["text"]
     picture = next(one for one in json.loads(json_canvas(hostile(), "en"))["nodes"] if one["type"] == "file")
     assert picture["file"] == f"assets/{hashlib.sha256(b'not really a picture').hexdigest()}.png"
 

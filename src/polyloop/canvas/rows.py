@@ -1,9 +1,10 @@
 """What storyboards and batch tables share: rows with ids the server makes, read by pages, edited by actions, one node hash.
 
-Theory of operation. A row id is a handle, issued for the node at the hash it was read at; only the latest are valid (S1.26).
+Theory of operation. A row id is a handle, issued under its node and the hash it was read at, the epoch. Which epochs hold is told
+for the present hash alone, so a reading at another hash withdraws what was given before: only the latest ids are valid (S1.26).
 Besides, a row is changed or removed only by who has read it whole as it stands, and rows are added, or the whole table changed,
 only by who has read to the end at this hash (S1.33, S1.54). What the own write changed is known without reading again, so an
-edit hands on what was known before it to the hash after it.
+edit hands its epochs on to the hash after it, at the same cost however many rows there are.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from .model import Draft, Node, Row, row_digest
 
 #: Kinds of handles, and of readings.
 ROW: Final = "row"
+EPOCH: Final = "rowEpoch"
 OFFSET: Final = "rowOffset"
 ALL: Final = "rows"
 #: Levels of a reading of a row.
@@ -114,7 +116,8 @@ def read_facts(node: Node, rows: Sequence[Row], told: Mapping[str, Any]) -> tupl
     seen = [Read(ROW, f"{node.id}/{one['rowId']}", CUT if one.get("truncated") else WHOLE, row_digest(by_id[one["rowId"]])) for one in told["rows"]]
     offsets = (told["nextOffset"],) if told["hasMore"] else ()
     last = () if told["hasMore"] else (Read(ALL, node.id, 1, node.hash),)
-    return (Issued(ROW, tuple(ids), node.id, node.hash), Issued(OFFSET, offsets, node.id, node.hash), *seen, *last)
+    epoch = (Issued(EPOCH, (node.hash,), node.id, node.hash), Issued(ROW, tuple(ids), f"{node.id}@{node.hash}"))
+    return (*epoch, Issued(OFFSET, offsets, node.id, node.hash), *seen, *last)
 
 
 # --- the rules of order ----------------------------------------------------------------------------------------------
@@ -132,13 +135,17 @@ def check_row(session: Session, node: Node, args: Mapping[str, Any]) -> list[Fie
     """A row must be named by an id of the latest reading."""
     if not session.lasting or "rowId" not in args:
         return []
-    return session.handles.check("rowId", ROW, args["rowId"], node.id, node.hash)
+    handles, row_id = session.handles, args["rowId"]
+    if any(handles.knows(ROW, row_id, f"{node.id}@{epoch}") for epoch in handles.given(EPOCH, node.id, node.hash)):
+        return []
+    return [FieldProblem("rowId", "not_issued", f"{str(row_id)[:80]} was not given out by the latest reading")]
 
 
 def write_facts(session: Session, was: str, now: Node, rows: Sequence[Row], touched: Iterable[str]) -> tuple[Fact, ...]:
     """What a session knows after its own write: what it knew at the hash before (`was`; "" = it made the node), and what it wrote itself."""
     mine = set(touched)
-    known = tuple(row.id for row in rows if row.id in mine or session.handles.knows(ROW, row.id, now.id, was))
+    epochs = tuple(sorted(map(str, session.handles.given(EPOCH, now.id, was)))) or (now.hash,)
     whole = not was or not session.unread([Need("", ALL, now.id, 1, was)])
     seen = [Read(ROW, f"{now.id}/{row.id}", WHOLE, row_digest(row)) for row in rows if row.id in mine]
-    return (Issued(ROW, known, now.id, now.hash), *seen, *((Read(ALL, now.id, 1, now.hash),) if whole else ()))
+    issued = (Issued(EPOCH, epochs, now.id, now.hash), Issued(ROW, tuple(sorted(mine)), f"{now.id}@{epochs[0]}"))
+    return (*issued, *seen, *((Read(ALL, now.id, 1, now.hash),) if whole else ()))

@@ -66,6 +66,11 @@ class Handles:
         at, values = self._issued.get((kind, under), ("", set[str | int]()))
         return value in values and snapshot in ("", at)
 
+    def given(self, kind: str, under: str, snapshot: str) -> frozenset[str | int]:
+        """All that was issued of a kind, as far as it was issued at this snapshot."""
+        at, values = self._issued.get((kind, under), ("", set[str | int]()))
+        return frozenset(values if at == snapshot else ())
+
     def check(self, field: str, kind: str, value: str | int, under: str = "", snapshot: str = "") -> list[FieldProblem]:
         """No problem, or one with issue `not_issued`. An offset of 0 is everybody's."""
         if value == 0 or self.knows(kind, value, under, snapshot):

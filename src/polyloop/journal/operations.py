@@ -20,6 +20,9 @@ from ..contract.session import Fact
 from ..db import Schema, Tx
 from .spending import TABLES as MONEY
 
+#: One decoder for all: a long session is read at every call of it.
+_fact: Final = msgspec.json.Decoder[Fact](Fact).decode
+
 _TABLES: Final = """
 create table op_entry (
   tenant text not null, id text not null, key text, session text not null, memo text not null, entry text not null,
@@ -124,7 +127,7 @@ def approvals(tx: Tx, tenant: str) -> list[Approval]:
 
 def facts(tx: Tx, tenant: str, session: str) -> list[Fact]:
     rows = tx.rows("select fact from op_fact where tenant = ? and session = ? order by no", tenant, session)
-    return [msgspec.json.decode(text, type=Fact) for (text,) in rows]
+    return [_fact(text) for (text,) in rows]
 
 
 def add_facts(tx: Tx, tenant: str, session: str, fresh: Iterable[Fact]) -> None:
