@@ -50,12 +50,14 @@ def test_what_planning_asks_is_found_by_the_index_of_the_few(easel: Easel) -> No
         board = Board(seen, easel.tenant, find_canvas(tx, easel.tenant, easel.owner, easel.canvas))
         for ask in (board.node, board.edge, board.edges_at, board.inside, board.rows_of):
             ask("a")
-        board.at(0, 0, 700, 400)
+        for width in (1, 700, 5000):
+            board.at(0, 0, width, 400)
         plans = [tx.rows(f"explain query plan {sql}", *params) for sql, params in seen.asked]
         return [str(row[-1]) for plan in plans for row in plan]
 
     told = easel.db.look(work)
     assert not [line for line in told if "SCAN" in line or ("_order" in line and "canvas_row" not in line)]
+    assert not [line for line in told if "canvas_node" in line and not line.endswith(("id=?)", "parent=?)", "cell=?)"))]
     assert any("canvas_node_cell" in line for line in told)
 
 

@@ -22,8 +22,8 @@ from . import limits
 from .model import EMPTY, NO_ROWS, Buckets, Change, Edge, Item, Node, Row, digests, named, row_digest
 from .store import CELL, EDGE, NODE, Head, cell_of, edge_of, node_of, values_of
 
-#: Columns of cells beyond which all nodes are looked at instead.
-_COLUMNS: Final = 64
+#: Cells beyond which all nodes are looked at instead.
+_CELLS: Final = 500
 
 
 class By(Struct, frozen=True, kw_only=True):
@@ -70,13 +70,13 @@ class Board:
 
     def at(self, x: int, y: int, width: int, height: int) -> list[Node]:
         """The nodes that overlap this box, in the order of their making."""
-        columns = range((x - self.head.widest) // CELL, (x + width) // CELL + 1)
-        overlaps, box = "x < ? and x + width > ? and y < ? and y + height > ?", (x + width, x, y + height, y)
-        if len(columns) > _COLUMNS:
+        head, overlaps, box = self.head, "x < ? and x + width > ? and y < ? and y + height > ?", (x + width, x, y + height, y)
+        columns, rows = range((x - head.widest) // CELL, (x + width) // CELL + 1), range((y - head.tallest) // CELL, (y + height) // CELL + 1)
+        if len(columns) * len(rows) > _CELLS:
             return self._nodes(overlaps, *box)
-        low, high = (y - self.head.tallest) // CELL, (y + height) // CELL
-        bounds = [part for column in columns for part in (cell_of(column, low), cell_of(column, high))]
-        return self._nodes(f"({' or '.join(['cell between ? and ?'] * len(columns))}) and {overlaps}", *bounds, *box)
+        # One by one: of several ranges SQLite thinks so ill that it reads the whole canvas instead.
+        cells = [cell_of(column, row) for column in columns for row in rows]
+        return self._nodes(f"cell in ({', '.join('?' * len(cells))}) and {overlaps}", *cells, *box)
 
     @property
     def bottom(self) -> int:
