@@ -10,17 +10,13 @@ from typing import Any
 
 import pytest
 
-from polyloop.app.answers import answer
-from polyloop.app.request_file import load
-from polyloop.app.runs import Runs
-from polyloop.app.store import open_runs
-from polyloop.app.wiring import request_for, rewire, wire
 from polyloop.contract.problem import ProblemError
 from polyloop.dialogue.ask import INSTEAD, AskUser
 from polyloop.dialogue.thread import ASK_USER, KIND_BY_CODE, Thread, thread
 from polyloop.kernel import records as r
-from polyloop.kernel.objects import Counters, RunResult
+from polyloop.kernel.objects import Counters
 from polyloop.kernel.seams import Action, Deferred, Outcome
+from tests.dialogue.chain import DONE, Chain
 
 
 def form(*names: str) -> dict[str, Any]:
@@ -87,64 +83,6 @@ def test_S1_7_on_a_canvas_a_question_comes_after_reading_it() -> None:
 
 
 # --- chains of tasks ------------------------------------------------------------------------------------------------
-
-DONE = ("submit", {"summary": "好"})
-
-
-def act(tool: str, args: Mapping[str, Any]) -> str:
-    return json.dumps({"text": json.dumps({"action": {"tool": tool, "args": args}})}) + "\n"
-
-
-class Chain:
-    """Runs of one store; each `run` is one opening of it, as if by another process."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.store = folder, str(folder / "s.db")
-
-    def lay(self, run: str, *calls: tuple[str, Mapping[str, Any]], parent: str = "", tools: str = '"ask_user", "submit"') -> Path:
-        (self.folder / f"{run}.jsonl").write_text("".join(act(*c) for c in calls))
-        path = self.folder / f"{run}.toml"
-        path.write_text(
-            f'run_id = "{run}"\nmodel = "script:{run}.jsonl"\ntools = [{tools}]\nparent = "{parent}"\n[agent]\nid = "a"\n'
-            '[budget]\nmax_valid_steps = 20\nmax_iterations = 20\n[[segments]]\nname = "t"\ntext = "x"\n'
-        )
-        return path
-
-    def run(self, path: Path) -> RunResult:
-        async def main() -> RunResult:
-            plan = load(path, {})
-            async with open_runs(self.store, "local", dedicated=True) as runs, runs.holding():
-                return await runs.run(request_for(plan), wire(plan))
-
-        return asyncio.run(main())
-
-    def on(self, work: Any) -> Any:
-        async def main() -> Any:
-            async with open_runs(self.store, "local", dedicated=True) as runs, runs.holding():
-                return await work(runs)
-
-        return asyncio.run(main())
-
-    def answer(self, run: str, said: object) -> dict[str, Any]:
-        return self.on(lambda runs: answer(runs, run, said))
-
-    def cancel(self, run: str) -> RunResult:
-        return self.on(lambda runs: runs.cancel(run, "", "person", rewire))
-
-    def records(self, run: str) -> list[r.Record]:
-        async def look(runs: Runs) -> list[r.Record]:
-            return [r.decode(s.kind, s.body) for s in (await runs.read(run)).sealed if s.body is not None]
-
-        return self.on(look)
-
-    def asked(self, run: str) -> list[int]:
-        """The rounds of the questions this run put to the person."""
-        prompts: list[Any] = [one.prompt for one in self.records(run) if isinstance(one, r.ActionDeferred)]
-        return [p["round"] for p in prompts]
-
-    def heard(self, run: str) -> list[dict[str, Any]]:
-        texts = [str(one.observation[0].text) for one in self.records(run) if isinstance(one, r.ActionResult)]
-        return [json.loads(text) for text in texts if text.startswith("{")]
 
 
 @pytest.fixture

@@ -16,6 +16,8 @@ from polyloop.dialogue.policy import VERSIONS, Lang, policy
 from polyloop.kernel.objects import Request, Segment
 from polyloop.toolbox.registry import Tool
 
+from .skills import refrozen
+
 #: Before a policy's id: names of segments, keys of the assembly.
 PREFIX: Final = "policy."
 
@@ -45,6 +47,7 @@ def with_policies(request: Request, ids: Iterable[str]) -> Request:
 
 
 def renewed(request: Request) -> Request:
-    """A logged request as it would be made today: with the policies it names, as they are now."""
+    """A logged request as it would be made today: with the policies and skills it names, as they are now."""
+    request = refrozen(request)
     named = [name.removeprefix(PREFIX) for name in request.assembly if name.startswith(PREFIX)]
     return with_policies(request, [one for one in named if one in VERSIONS]) if named else request

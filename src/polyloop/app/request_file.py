@@ -92,6 +92,7 @@ class Plan(Struct, frozen=True):
     fork_of: str | None = None
     #: The run whose task this one follows up ("" = none): what was asked there is not asked again.
     parent: str = ""
+    skills: tuple[str, ...] = ()
     result_schema: Json = None
     overflow: str = "none"
     allow_unconfined_exec: bool = False
@@ -129,8 +130,6 @@ def load(path: Path, given: Mapping[str, Any]) -> Plan:
         raise refuse(f"{path} is nested too deeply") from error
     except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
         raise refuse(f"{path}: {error}{_hint(str(error))}") from error
-    if file.skills:
-        raise problem("capability_unavailable", f"{path}: skills are not part of this build", operation="run", stage="arguments")
     return _plan(path, file, given)
 
 
@@ -168,6 +167,7 @@ def _plan(path: Path, file: RequestFile, given: Mapping[str, Any]) -> Plan:
         lang=file.lang,
         fork_of=file.fork_of,
         parent=file.parent,
+        skills=file.skills,
         result_schema=file.result_schema,
         overflow=_OVERFLOW.sub(r"\1(\2)", file.overflow),
         allow_unconfined_exec=file.allow_unconfined_exec,

@@ -50,6 +50,7 @@ from . import gateway
 from .documents import Library
 from .policies import matching, policy_ids, with_policies
 from .request_file import Plan, read_bytes
+from .skills import frozen, marks
 
 INTERPRETERS: Final[Mapping[str, Callable[[], Interpreter]]] = {"json-text/1": JsonText, "native-tools/1": NativeTools}
 #: What a request's assembly says when programs may be run though nothing can confine them.
@@ -128,6 +129,7 @@ def request_for(plan: Plan) -> Request:
         assembly["spend"] = plan.spend
     if plan.lang is not None:
         assembly["lang"] = plan.lang
+    assembly |= marks(plan.skills)
     request = Request(
         uuid7() if plan.run_id is None else plan.run_id, plan.agent, plan.budget, plan.segments, plan.binding, plan.params, assembly,
         result_schema=plan.result_schema, overflow=plan.overflow, parent=plan.parent,
@@ -154,9 +156,9 @@ def catalogue(
 
 
 def skills_of(assembly: Mapping[str, str]) -> Skills | None:
-    """The skills a run names: those shipped for audits, or a folder."""
+    """The skills a run names: those shipped for audits, a folder, or installed ones."""
     said = assembly.get("skills")
-    return None if said is None else Skills(str(files("polyloop.audit") / "skills") if said == "audit" else said)
+    return frozen(assembly) if said is None else Skills(str(files("polyloop.audit") / "skills") if said == "audit" else said)
 
 
 def _resolved(names: Sequence[str], completes: Sequence[str], known: dict[str, Tool], library: Library, base: str) -> Registry:

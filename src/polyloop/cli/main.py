@@ -8,7 +8,7 @@ from typing import Final
 
 import typer
 
-from . import approvals, canvas, docs, gateway, phases, runs, spend
+from . import approvals, canvas, docs, gateway, phases, runs, skills, spend
 from .answer import answer
 from .audit import audit
 from .demo import demo
@@ -32,6 +32,7 @@ app.add_typer(canvas.app, name="canvas")
 app.add_typer(docs.app, name="docs")
 app.add_typer(gateway.app, name="gateway")
 app.add_typer(phases.app, name="phases")
+app.add_typer(skills.app, name="skills")
 app.add_typer(spend.app, name="spend")
 
 

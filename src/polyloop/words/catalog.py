@@ -101,6 +101,7 @@ SENTENCES: Final[dict[str, tuple[str, str]]] = {
     "settle.done": ("已记录，运行继续时生效。", "Recorded; it takes effect when the run goes on."),
     "approval.approved": ("已批准。", "Approved."),
     "approval.denied": ("已拒绝。", "Rejected."),
+    "skills.none": ("还没有安装技能。", "No skill is installed."),
     "answer.taken": ("已收到回答。运行继续时会使用它：", "The answer is taken; the run uses it when it goes on:"),
     "answer.assumed": ("采用默认值：{titles}", "Taken by default: {titles}"),
     "answer.how": (
