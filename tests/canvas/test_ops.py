@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from polyloop.canvas import limits
 from polyloop.canvas.board import Board, By
 from polyloop.canvas.model import Draft
 from polyloop.canvas.registry import NODE_TYPES
@@ -196,3 +197,20 @@ def test_tenants_and_owners_are_told_apart_by_nothing(easel: Easel, db: Database
             answers = [who.call(tool, args, within=within)[0] for within in (easel.canvas, "cv_" + "0" * 24)]
             assert str(answers[0]).replace(easel.canvas, "ID") == str(answers[1]).replace("cv_" + "0" * 24, "ID")
             assert answers[0]["error"]["kind"] == "not_found"
+
+
+@pytest.mark.parametrize("odd", ["a\x85b", "a\u2028b", "\x9b", "a\u2029"])
+def test_ids_hold_no_control_and_no_line_break_of_any_kind(easel: Easel, odd: str) -> None:
+    assert easel.wrong("canvas_apply_ops", {"snapshotHash": easel.hash, "ops": [node(odd)]}) == [("ops[0].id", "format")]
+
+
+def test_a_new_node_stays_within_reach_when_everything_below_is_taken(easel: Easel) -> None:
+    easel.apply(node("far", x=limits.REACH, y=limits.REACH), node("here", x=0, y=0))
+    easel.apply(*(node(f"n{k}", "script") for k in range(20)))
+    easel.do(
+        "canvas_create_storyboard",
+        {"snapshotHash": easel.hash, "nodeId": "s", "title": "S", "rows": [{"durationSeconds": 1, "plotDescription": "p"}]},
+    )
+    nodes = easel.look(lambda board: board.nodes(0, 100))
+    assert all(abs(n.x) <= limits.REACH and abs(n.y) <= limits.REACH for n in nodes)
+    assert all(easel.look(lambda board, n=n: [m.id for m in board.at(n.x, n.y, n.width, n.height)]) == [n.id] for n in nodes)

@@ -161,3 +161,11 @@ def test_S1_42_incremental_equals_full_whatever_was_done_and_all_of_it_can_be_un
     while taken(easel, ("undo", "", "")):
         pass
     assert easel.hash == EMPTY[0]
+
+
+def test_a_place_in_the_history_and_a_view_have_bounds(easel: Easel) -> None:
+    assert easel.wrong("canvas_history", {"before": 2**70}) == [("before", "out_of_range")]
+    view: dict[str, Any] = {}
+    for _ in range(900):
+        view = {"a": view}
+    assert easel.wrong("canvas_set_view", {"view": view}) == [("", "too_deep")]

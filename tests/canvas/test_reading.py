@@ -171,3 +171,5 @@ def test_S1_62_rows_are_shown_with_their_node_by_pages(easel: Easel) -> None:
     rest = easel.state(nodeIds=["s"], storyboardOffset=20)["nodes"][0]["storyboard"]
     assert (rest["range"], rest["hasMore"], rest["rows"][-1]["plotDescription"]) == ({"offset": 20, "count": 5, "total": 25}, False, "shot 24")
     assert easel.wrong("canvas_get_state", {"nodeIds": ["s"], "storyboardOffset": 2}) == [("storyboardOffset", "not_issued")]
+    alone = {"session": ""}
+    assert easel.wrong("canvas_get_state", {"nodeIds": ["s"], "storyboardOffset": 26}, **alone) == [("storyboardOffset", "out_of_range")]

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from polyloop.contract.schema import PROBLEMS_MAX, Shape, closed, exactly_one, not_both, only_with, whole
+from polyloop.contract.schema import DEPTH_MAX, PROBLEMS_MAX, Shape, closed, exactly_one, not_both, only_with, whole
 
 ADD = {"type": "object", "required": ["type", "id"], "properties": {"type": {"const": "add"}, "id": {"type": "string"}}}
 LINK = {"type": "object", "required": ["type", "from"], "properties": {"type": {"const": "link"}, "from": {"type": "string"}}}
@@ -143,3 +143,16 @@ def test_whole_makes_an_index_of_two_point_zero() -> None:
 def test_the_validator_is_loaded_at_the_first_check() -> None:
     code = "import sys, polyloop.contract.operation, polyloop.contract.evidence; sys.exit('jsonschema_rs' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("around", [lambda inner: {"map": inner}, lambda inner: [inner]])
+def test_what_nests_too_deep_is_refused_by_name_before_anything_follows_it(around: Any) -> None:
+    shape, value, refused = Shape({}), {}, [("", "too_deep")]
+    for _ in range(DEPTH_MAX - 1):
+        value = around(value)
+    assert shape.problems(value) == []
+    assert whole(value) == value
+    assert [(p.field, p.issue) for p in shape.problems(around(value))] == refused
+    for _ in range(500):
+        value = around(value)
+    assert [(p.field, p.issue) for p in shape.problems(value)] == refused

@@ -223,6 +223,22 @@ def test_no_cell_of_a_sheet_is_a_formula_and_every_text_is_there(texts: list[str
             assert not cell.startswith(("\t", "\r", "\n"))
 
 
+@pytest.mark.parametrize("begin", ["", " ", "\u200b", "\u2060", "\xad", "\u200e", "\ufeff ", "\u3000", "\xa0\u200b"])
+@pytest.mark.parametrize("sign", [*"=+-@", *"\uff1d\uff0b\uff0d\uff20", *"\ufe66\ufe62\ufe63\ufe6b", "\u2212"])
+def test_marks_without_a_width_hide_no_formula(begin: str, sign: str) -> None:
+    cell = list(csv.reader(io.StringIO(storyboard_csv(*shots(f"{begin}{sign}1")).decode("utf-8-sig"), newline="")))[1][2]
+    assert cell.startswith("'")
+
+
+def test_a_title_stays_one_heading_and_a_text_that_shows_nothing_makes_no_line() -> None:
+    assert "**" not in storyboard_markdown(*shots("\ufffe \uffff"), "en")
+    title = "a\n\n<script>x</script>\n- [l](javascript:x) \u202egnp"
+    own = Board(canvas_id="cv_0", title="", snapshot_hash="canvas:1", nodes=[node("t", "text", 0, 0, 9, 9, title=title)], edges=[])
+    text = json.loads(json_canvas(own, "en"))["nodes"][0]["text"]
+    found = read_markdown("x.md", text.encode()).blocks
+    assert [(b.type, b.text) for b in found] == [("heading", "a <script>x</script> - [l](javascript:x) gnp")]
+
+
 def test_numbers_stay_numbers() -> None:
     line = list(csv.reader(io.StringIO(storyboard_csv(*shots("x")).decode("utf-8-sig"))))[1]
     assert line[:2] == ["1", "0.5"]

@@ -24,8 +24,10 @@ from .registry import CREATABLE, FIELDS, INPUT, NODE_TYPES, OUTPUT, REGISTRY_HAS
 from .seam import DETAIL, GET_STATE, NODE, PAGE, Asked, Doing, Done, Plan, whole_texts, writing
 from .seam import NODE_TYPES as LIST_NODE_TYPES
 
+#: Controls of both kinds, and what breaks a line.
+_CONTROL: Final = r"\x00-\x1f\x7f-\x9f\u2028\u2029"
 #: No outer blanks, no control characters.
-ID: Final = {"type": "string", "maxLength": limits.ID_CHARS, "pattern": r"^[^\s\x00-\x1f\x7f]([^\x00-\x1f\x7f]*[^\s\x00-\x1f\x7f])?$"}
+ID: Final = {"type": "string", "maxLength": limits.ID_CHARS, "pattern": rf"^[^\s{_CONTROL}]([^{_CONTROL}]*[^\s{_CONTROL}])?$"}
 HASH: Final = {"type": "string", "maxLength": limits.PART_ID_CHARS, "description": "the snapshotHash the last read or write gave"}
 _TITLE: Final = {"type": "string", "maxLength": limits.TITLE_CHARS}
 _PLACE: Final = {"type": "integer", "minimum": -limits.REACH, "maximum": limits.REACH}

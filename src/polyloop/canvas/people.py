@@ -9,6 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from ..contract.problem import FieldProblem, problem
+from ..contract.schema import EXACT_MAX
 from . import limits
 from .history import Past, entries, first_undone, last_done, mark
 from .model import Draft, Node, inverse, named
@@ -34,7 +35,9 @@ _MOVED: Final = {
 _MOVE: Final = _args(("snapshotHash", "nodes"), snapshotHash=HASH, nodes={"type": "array", "items": _MOVED, "minItems": 1, "maxItems": limits.CHOSEN})
 _BACK: Final = _args(("snapshotHash",), snapshotHash=HASH)
 _VIEW: Final = _args(("view",), view={"type": "object", "additionalProperties": {}, "maxProperties": limits.CHOSEN})
-_HISTORY: Final = _args((), before={"type": "integer", "minimum": 1}, limit={"type": "integer", "minimum": 1, "maximum": limits.PAGE_HISTORY})
+_HISTORY: Final = _args(
+    (), before={"type": "integer", "minimum": 1, "maximum": EXACT_MAX}, limit={"type": "integer", "minimum": 1, "maximum": limits.PAGE_HISTORY}
+)
 
 
 def _new(asked: Asked) -> Plan:

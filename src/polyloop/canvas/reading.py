@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from ..contract.problem import FieldProblem, problem
+from ..contract.problem import FieldProblem, bad_arguments, problem
 from ..contract.session import Fact, Issued, Read
 from . import limits
 from .model import Edge, Node, Row
@@ -79,9 +79,10 @@ def _state(asked: Asked, _: Plan) -> Done:
     # Going on with one list alone asks nothing of the other: it stands at its end.
     offset = args.get("offset", scope.total if args.get("connectionOffset") else 0)
     start = args.get("connectionOffset", scope.edges if args.get("offset") else 0)
-    for name, value, total in (("offset", offset, scope.total), ("connectionOffset", start, scope.edges)):
+    rows_at, most = args.get("storyboardOffset", 0), max((n.count for n in (scope.near or {}).values()), default=0)
+    for name, value, total in (("offset", offset, scope.total), ("connectionOffset", start, scope.edges), ("storyboardOffset", rows_at, most)):
         if value > total:
-            raise problem("validation", f"there are {total}", stage="arguments", details={"field": name, "issue": "out_of_range"})
+            raise bad_arguments([FieldProblem(name, "out_of_range", f"there are {total}")])
     if scope.near is None:
         found, edges = board.nodes(offset, limits.PAGE_NODES), board.edges(start, limits.PAGE_EDGES)
     else:

@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from ..contract.problem import FieldProblem, problem
+from ..contract.problem import FieldProblem, bad_arguments, problem
 from ..contract.session import Fact, Issued, Need, Read, Session
 from ..contract.snapshot import digest
 from . import limits
@@ -81,8 +81,7 @@ def page(rows: Sequence[Row], offset: int, count: int, shown: Callable[[int, Row
     Raises ProblemError(validation) for an offset behind the last row.
     """
     if offset > len(rows):
-        details = {"field": "offset", "issue": "out_of_range"}
-        raise problem("validation", f"there are {len(rows)} rows", stage="arguments", details=details)
+        raise bad_arguments([FieldProblem("offset", "out_of_range", f"there are {len(rows)} rows")])
     out, size = list[dict[str, Any]](), 0
     for number, row in enumerate(rows[offset : offset + count], offset):
         told = shown(number, row)

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 PROBLEMS_MAX: Final = 100
 TEXT_CHARS_MAX: Final = 120
+#: Lists and objects in one another; more than this no reader of ours follows.
+DEPTH_MAX: Final = 256
 #: Integers up to here survive a double.
 EXACT_MAX: Final = 2**53
 
@@ -63,12 +65,25 @@ class Shape:
             self._validator = jsonschema_rs.Draft202012Validator(self.raw)
         try:
             msgspec.json.encode(value)
+            if _deeper(value, DEPTH_MAX):
+                return [FieldProblem("", "too_deep", f"at most {DEPTH_MAX} lists and objects in one another")]
             every = (p for e in self._validator.iter_errors(value) for p in _read(e, self.raw))
             found = list(dict.fromkeys(itertools.islice(every, PROBLEMS_MAX)))
         except (ValueError, TypeError, RecursionError) as error:  # odd types or keys, lone surrogates, too deep
             return [FieldProblem("", "not_json", str(error)[:TEXT_CHARS_MAX])]
         wrong = [p for p in found if not p.field and p.issue in ("null", "wrong_type")]
         return wrong or found
+
+
+def _deeper(value: object, limit: int) -> bool:
+    """Do more than `limit` lists and objects stand in one another? Level by level, so no depth is too much to ask about."""
+    level = [value]
+    for _ in range(limit + 1):
+        nested: list[Any] = [part for part in level if isinstance(part, dict | list)]
+        if not nested:
+            return False
+        level = [inner for part in nested for inner in (part.values() if is_object(part) else part)]
+    return True
 
 
 def whole(value: Any) -> Any:

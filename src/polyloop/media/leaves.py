@@ -13,7 +13,8 @@ CONTRACT: Final = "canvas.operation.v1"
 READ: Final = "media.read.v1"
 
 #: No outer blanks, no control characters.
-ID: Final[dict[str, Any]] = {"type": "string", "maxLength": 80, "pattern": r"^[^\s\x00-\x1f\x7f]([^\x00-\x1f\x7f]*[^\s\x00-\x1f\x7f])?$"}
+_CONTROL: Final = r"\x00-\x1f\x7f-\x9f\u2028\u2029"
+ID: Final[dict[str, Any]] = {"type": "string", "maxLength": 80, "pattern": rf"^[^\s{_CONTROL}]([^{_CONTROL}]*[^\s{_CONTROL}])?$"}
 _LONG_ID: Final = {**ID, "maxLength": 120}
 _TITLE: Final = {"type": "string", "maxLength": 240, "pattern": r"[^\s]"}
 _PROMPT: Final = {"type": "string", "maxLength": 16_000, "pattern": r"[^\s]"}

@@ -11,7 +11,7 @@ from polyloop.canvas.table import TYPE as TABLE
 from polyloop.words.catalog import Lang
 
 from .board import Board, body_text
-from .sheets import storyboard_markdown, table_markdown
+from .sheets import heading, storyboard_markdown, table_markdown
 
 
 def json_canvas(board: Board, lang: Lang) -> bytes:
@@ -36,4 +36,4 @@ def _text(board: Board, node: Node, lang: Lang) -> str:
         return storyboard_markdown(node, rows, lang)
     if node.type == TABLE:
         return table_markdown(node, rows, lang)
-    return "\n\n".join(part for part in (node.title and f"# {node.title}", body_text(node)) if part)
+    return "\n\n".join(part for part in (heading(node.title), body_text(node)) if part)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+import unicodedata
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -16,8 +17,8 @@ from polyloop.words.catalog import Lang, say
 
 from .board import plain
 
-#: What a spreadsheet takes for the beginning of a formula, in any width and behind any blank.
-_FORMULA: Final = re.compile(r"^[\s\ufeff]*[=+\-@\uff1d\uff0b\uff0d\uff20]|^[\t\r\n]")
+#: What a spreadsheet takes for the beginning of a formula.
+_FORMULA: Final = re.compile(r"[=+\-@\u2212]|[\t\r\n]")
 _BINDINGS: Final = "assetBindings"
 
 
@@ -26,7 +27,7 @@ def storyboard_markdown(node: Node, rows: Sequence[Row], lang: Lang) -> str:
     blocks = [_heading(node.title or node.id, 1)]
     for number, row in enumerate(rows, 1):
         blocks.append(_heading(f"{say('shot.number', lang, number=number)} · {row.body['durationSeconds']:g} s", 2))
-        blocks += [_field(f"shot.{name}", str(row.body[name]), lang) for name in storyboard.TEXTS if row.body.get(name)]
+        blocks += [_field(f"shot.{name}", str(row.body[name]), lang) for name in storyboard.TEXTS if _said(row.body.get(name))]
         if row.body.get(_BINDINGS):
             blocks.append(_field(f"shot.{_BINDINGS}", _bindings(row.body), lang))
     return _markdown(blocks)
@@ -35,7 +36,7 @@ def storyboard_markdown(node: Node, rows: Sequence[Row], lang: Lang) -> str:
 def table_markdown(node: Node, rows: Sequence[Row], lang: Lang) -> str:
     """The settings, then one line a row."""
     own = table.settings(node)
-    settings = [_field(f"table.{name}", str(own[name]), lang) for name in ("operation", "concurrency", "globalPrompt") if own[name]]
+    settings = [_field(f"table.{name}", str(own[name]), lang) for name in ("operation", "concurrency", "globalPrompt") if _said(own[name])]
     grid = Table(tuple(tuple(Cell((Run(_line(text)),)) for text in line) for line in plan(rows, lang)), header_rows=1)
     return _markdown([_heading(node.title or node.id, 1), *settings, Block("table", table=grid)])
 
@@ -68,11 +69,26 @@ def _cell(value: Any) -> str:
     if isinstance(value, int | float):
         return f"{value:g}"
     text = plain(str(value))
-    return f"'{text}" if _FORMULA.match(text) else text
+    return f"'{text}" if _FORMULA.match(text) or _FORMULA.match(_begun(text)) else text
+
+
+def _begun(text: str) -> str:
+    """The first character that shows, in its plain width: some readers look past blanks and marks without a width."""
+    return next((unicodedata.normalize("NFKC", c) for c in text if not (c.isspace() or unicodedata.category(c) in ("Cc", "Cf"))), "")
 
 
 def _bindings(body: dict[str, Any]) -> str:
     return "; ".join(f"{b['role']}: {b['nodeId']}" for b in body.get(_BINDINGS, ()))
+
+
+def heading(text: str) -> str:
+    """A line of Markdown that is a heading and nothing else, "" of a text that shows nothing."""
+    return _markdown([_heading(text, 1)]).strip() if _line(text) else ""
+
+
+def _said(value: Any) -> bool:
+    """Is anything left of it to show?"""
+    return plain(str(value or "")).strip() != ""
 
 
 def _heading(text: str, level: int) -> Block:
