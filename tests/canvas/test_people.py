@@ -169,3 +169,12 @@ def test_a_place_in_the_history_and_a_view_have_bounds(easel: Easel) -> None:
     for _ in range(900):
         view = {"a": view}
     assert easel.wrong("canvas_set_view", {"view": view}) == [("", "too_deep")]
+
+
+def test_a_move_names_each_node_once_and_loses_none_of_what_it_says(easel: Easel) -> None:
+    board(easel)
+    twice = [{"id": "a", "parentId": "f"}, {"id": "i", "x": 5, "y": 5}, {"id": "a", "x": 1, "y": 1}]
+    assert easel.wrong("canvas_move_nodes", {"snapshotHash": easel.hash, "nodes": twice}) == [("nodes[2].id", "duplicate")]
+    easel.do("canvas_move_nodes", {"snapshotHash": easel.hash, "nodes": [{"id": "a", "parentId": "f", "x": 1, "y": 1}]})
+    moved = easel.look(lambda b: b.node("a"))
+    assert (moved.parent, moved.x, moved.y) == ("f", 1, 1)

@@ -94,8 +94,10 @@ def _lock(asked: Asked) -> Plan:
 def _move(asked: Asked) -> Plan:
     """Where a node stands, how large it is, which frame it is in (null = none)."""
     draft, moves = asked.draft(), asked.args["nodes"]
-    found = list(_chosen(draft, [m["id"] for m in moves], "nodes", locked=False))
-    for number, (node, move) in enumerate(zip(tuple(found), moves, strict=True)):
+    ids = [move["id"] for move in moves]
+    found = list(_chosen(draft, ids, "nodes", locked=False))
+    found += [FieldProblem(f"nodes[{n}].id", "duplicate", "the node is named before") for n, i in enumerate(ids) if i in ids[:n]]
+    for number, (node, move) in enumerate(zip(tuple(found[: len(moves)]), moves, strict=True)):
         if isinstance(node, Node):
             parent = move.get("parentId", node.parent) or ""
             frame = draft.node(parent) if parent else None

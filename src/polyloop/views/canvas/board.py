@@ -21,7 +21,7 @@ ENDINGS: Final = {
 #: What pictures and pages show themselves, up to so many bytes each.
 PICTURES: Final = frozenset({"image/png", "image/jpeg", "image/webp", "image/gif"})
 PICTURE_BYTES: Final = 1 << 22
-_TURNS: Final = re.compile("[\u202a-\u202e\u2066-\u2069]")
+_TURNS: Final = re.compile("[\x80-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 class Asset(Struct, frozen=True):
