@@ -179,6 +179,10 @@ def test_S1_77_a_new_row_takes_the_references_of_the_last_and_is_told(board: Boa
         ({"prompt": "@参考图"}, [("patch.prompt", "unresolved")]),
         ({"prompt": "with @somebody"}, [("patch.prompt", "unresolved")]),
         ({"prompt": "@参考图1 @图片2"}, [("patch.prompt", "unresolved")]),
+        ({"prompt": "@参考图1@参考图2"}, []),
+        ({"prompt": "@参考图1@参考图9"}, [("patch.prompt", "unresolved")]),
+        ({"prompt": "use_x@参考图9"}, [("patch.prompt", "unresolved")]),
+        ({"prompt": "图1@图片2"}, [("patch.prompt", "unresolved")]),
     ],
 )
 def test_S1_26_S1_77_inputs_and_mentions_resolve_or_nothing_is_written(board: Board, patch: dict[str, Any], found: list[tuple[str, str]]) -> None:

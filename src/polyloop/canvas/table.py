@@ -53,8 +53,8 @@ READ: Final[dict[str, Any]] = {
     "properties": {"nodeId": ID, "offset": {"type": "integer", "minimum": 0, "description": "0, or a nextOffset as it was given"}},
 }  # fmt: skip
 
-#: A mention begins here, unless it is the middle of an address.
-_AT: Final = re.compile(rf"(?<![A-Za-z0-9._-])@(?=\S)(?:{re.escape(MENTION[1:])}([0-9]+))?")
+#: A mention begins here, unless it is the middle of an address, whose host is ASCII.
+_AT: Final = re.compile(rf"@(?:(?<![A-Za-z0-9._-]@)(?=\S)|(?=[^\s\x00-\x7f]))(?:{re.escape(MENTION[1:])}([0-9]+))?")
 _DEFAULTS: Final[dict[str, Any]] = {"operation": "try_on", "concurrency": 10, "globalPrompt": "", "referenceColumns": ["reference-1", "reference-2"]}
 
 
