@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from polyloop.canvas import limits
 from polyloop.canvas.model import EMPTY
 from polyloop.db import Database
 from tests.canvas.easel import Easel, edge, node, update
@@ -169,6 +170,7 @@ def test_a_place_in_the_history_and_a_view_have_bounds(easel: Easel) -> None:
     for _ in range(900):
         view = {"a": view}
     assert easel.wrong("canvas_set_view", {"view": view}) == [("", "too_deep")]
+    assert easel.wrong("canvas_set_view", {"view": {"a": "x" * limits.VIEW_BYTES}}) == [("view", "length")]
 
 
 def test_a_move_names_each_node_once_and_loses_none_of_what_it_says(easel: Easel) -> None:

@@ -48,6 +48,8 @@ IDS_SHOWN: Final = 50
 ARRANGED: Final = 50
 GROUPS: Final = 12
 ARRANGE_GAP: Final = 400
+#: Bytes of what only the screen needs.
+VIEW_BYTES: Final = 1 << 16
 #: Nodes one operation of a person names, and entries of one page of the history.
 CHOSEN: Final = 500
 PAGE_HISTORY: Final = 50

@@ -149,6 +149,11 @@ def _history(asked: Asked, _: Plan) -> Done:
 # --- what only the screen needs --------------------------------------------------------------------------------------
 
 
+def _viewed(asked: Asked) -> Plan:
+    too_long = len(msgspec.json.encode(asked.args["view"])) > limits.VIEW_BYTES
+    return Plan(problems=(FieldProblem("view", "length", f"at most {limits.VIEW_BYTES} bytes"),) if too_long else ())
+
+
 def _looked(asked: Asked, _: Plan) -> None:
     body = msgspec.json.encode(asked.args["view"]).decode()
     asked.board.tx.run(
@@ -171,6 +176,6 @@ TABLE: Final[tuple[Doing, ...]] = (
     writing("undo", _BACK, "Take the last change back.", _turning("undo", last_done), people=True, also=_undone),
     writing("redo", _BACK, "Bring back what was undone.", _turning("redo", first_undone), people=True, also=_redone),
     reading("history", _HISTORY, "What was done, newest first.", _history, people=True),
-    writing("set_view", _VIEW, "Keep what only the screen needs; it is in no hash.", lambda _: Plan(), people=True, also=_looked),
+    writing("set_view", _VIEW, "Keep what only the screen needs; it is in no hash.", _viewed, people=True, also=_looked),
     reading("view", _args(()), "What the screen kept.", _view, people=True),
 )
