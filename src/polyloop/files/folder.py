@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from .names import FileProblem, parts_of
+from .names import FileProblem, parts_of, portable
 from .root import Root
 
 #: Names at the top that begin so belong to the product.
@@ -32,7 +32,7 @@ class Folder(NamedTuple):
 
     def check(self, path: str, *, write: bool = False) -> None:
         """Raises FileProblem: permission_denied for what leads out, is the product's, or may not be written; validation for no name."""
-        parts = parts_of(path)
+        parts = portable(path) if write else parts_of(path)
         folded = path.casefold()
         if folded.startswith(RESERVED) or folded in self.kept_out:
             raise FileProblem("permission_denied", path, f"the store and names that begin with {RESERVED} are the product's own")

@@ -19,7 +19,7 @@ import stat
 from collections.abc import Callable
 from typing import BinaryIO, Final, NamedTuple, Self
 
-from .names import TEMPORARY, FileProblem, parts_of
+from .names import TEMPORARY, FileProblem, parts_of, portable
 from .resolve import publish_new
 from .root import Root, regular, telling
 
@@ -58,6 +58,7 @@ class Landing:
     def __enter__(self) -> Self:
         try:
             with telling(self.path):
+                self._makeable()
                 self._folder = self._root.folder(self._parts[:-1])
                 old = self._old()
                 self._make()
@@ -89,6 +90,14 @@ class Landing:
         except OSError as error:
             raise FileProblem("commit_unknown", self.path, f"it was written, but may not outlive a power cut ({error})") from error
         return Landed(self.path, self.sha256, self.size, created)
+
+    def _makeable(self) -> None:
+        """A name that another system could not keep is given to no new file; one that is there already can be written to."""
+        try:
+            portable(self.path)
+        except FileProblem:
+            if self._root.stat(self.path) is None:
+                raise
 
     def _old(self) -> os.stat_result | None:
         old = _stat(self._parts[-1], self._folder)

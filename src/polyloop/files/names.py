@@ -19,6 +19,8 @@ TEMPORARY: Final = ".polyloop-tmp-"
 
 _CONTROL: Final = re.compile("[\x00-\x1f\x7f-\x9f]")
 _DRIVE: Final = re.compile("[A-Za-z]:")
+#: Devices of other systems: they answer to these names in every folder, whatever the ending and the case.
+_DEVICE: Final = re.compile(r"(con|prn|aux|nul|(com|lpt)[0-9\u00b9\u00b2\u00b3]|conin\$|conout\$|clock\$) *([.:].*)?", re.IGNORECASE | re.DOTALL)
 _BY_ERRNO: Final[dict[int, tuple[Kind, str]]] = {
     errno.ELOOP: ("permission_denied", "a link stands in the way, and links are not followed"),
     errno.EXDEV: ("permission_denied", "it leads out of the folder"),
@@ -70,6 +72,20 @@ def parts_of(path: str) -> tuple[str, ...]:
         wrong = _wrong_part(part)
         if wrong:
             raise FileProblem("validation", path, wrong)
+    return parts
+
+
+def portable(path: str) -> tuple[str, ...]:
+    """`parts_of`, for a file that is to be made: it must mean the same file on every system that the folder may come to.
+
+    Raises FileProblem as `parts_of` does, and validation for a device's name or a dot or blank at the end of a part (S2.25).
+    """
+    parts = parts_of(path)
+    for part in parts:
+        if _DEVICE.fullmatch(part):
+            raise FileProblem("validation", path, "some systems keep this name for a device: choose another")
+        if part.endswith((".", " ")):
+            raise FileProblem("validation", path, "some systems drop a dot or blank at the end of a name: leave it out")
     return parts
 
 
