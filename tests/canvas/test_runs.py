@@ -17,6 +17,7 @@ from polyloop.canvas.doings import AGENT, DOINGS
 from polyloop.canvas.model import EMPTY
 from polyloop.cli.main import app
 from polyloop.dialogue.policy import policy
+from polyloop.media.runtime import TOOLS
 from tests.canvas.easel import node
 
 KILLED = Path(__file__).parents[1] / "documents" / "killed_run.py"
@@ -145,7 +146,7 @@ def test_command_line(tmp_path: Path) -> None:
     assert polyloop("canvas", "call", "canvas_none", "--canvas", canvas, "--args", "-", *store, stdin="{}")[0] == 2
     assert polyloop("canvas", "list", *store)[1] == {"canvases": [{"canvasId": canvas, "title": "T"}]}
     assert polyloop("canvas", "list", "--owner", "bob", *store)[1] == {"canvases": []}
-    assert [t["name"] for t in polyloop("canvas", "tools")[1]["tools"]] == list(DOINGS)
+    assert [t["name"] for t in polyloop("canvas", "tools")[1]["tools"]] == [*DOINGS, *TOOLS]
     assert polyloop("canvas", "schema", "canvas_apply_ops")[1]["additionalProperties"] is False
     assert polyloop("canvas", "schema", "none")[0] == 2
     for words in (
