@@ -33,7 +33,7 @@ def body_of(*messages: Message, tools: Any = None, settings: SourceSettings | No
 def test_two_speakers_and_all_results_of_a_reply_in_one_message():
     body = body_of(
         say("system", "be brief"), say("system", "be kind"), say("user", "go"),
-        say("assistant", "", ToolCall("c1", "look", '{"n": 1}'), ToolCall("c2", "look", '{"n": ')),
+        say("assistant", "", ToolCall("c1", "look", '{"n": 1}'), ToolCall("c2", "look", '{"n": '), ToolCall("c3", "look", '{"n": NaN}')),
         say("tool", "one", call_id="c1"), say("tool", "", call_id="c2"), say("system", "hurry"), tools=(LOOK,), max_tokens=9,
     )  # fmt: skip
     assert body == {
@@ -43,7 +43,8 @@ def test_two_speakers_and_all_results_of_a_reply_in_one_message():
             {"role": "user", "content": [{"type": "text", "text": "go"}]},
             {"role": "assistant", "content": [
                 {"type": "tool_use", "id": "c1", "name": "look", "input": {"n": 1}},
-                {"type": "tool_use", "id": "c2", "name": "look", "input": {"unreadable_arguments": '{"n": '}}]},
+                {"type": "tool_use", "id": "c2", "name": "look", "input": {"unreadable_arguments": '{"n": '}},
+                {"type": "tool_use", "id": "c3", "name": "look", "input": {"unreadable_arguments": '{"n": NaN}'}}]},
             {"role": "user", "content": [
                 {"type": "tool_result", "tool_use_id": "c1", "content": [{"type": "text", "text": "one"}]},
                 {"type": "tool_result", "tool_use_id": "c2", "content": []},

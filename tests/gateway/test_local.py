@@ -160,6 +160,12 @@ def test_tools_are_offered_and_calls_and_results_told():
     assert schema["oneOf"][0]["properties"] == {"name": {"const": "look"}, "arguments": LOOK.schema}
 
 
+def test_a_number_beyond_a_float_is_no_other_number():
+    text = '{"name":"look","arguments":{"n":1e999}}'
+    reply = asked(Played(text), tools=(LOOK,))
+    assert (reply.text, reply.tool_calls) == (text, ())
+
+
 def test_a_call_that_was_cut_is_no_call():
     reply = asked(Played('{"name":"look","arg', whole=False), tools=(LOOK,))
     assert (reply.text, reply.tool_calls, reply.finish_reason) == ('{"name":"look","arg', (), "length")

@@ -162,6 +162,9 @@ def test_a_lone_surrogate_travels_as_its_escape():
         ("https://u:p@h/v1", None),
         ("https://h/v1?key=1", None),
         ("https:///v1", None),
+        ("http://[h/v1", None),
+        ("http://h:65536/v1", None),
+        ("http://h:x/v1", None),
     ],
 )
 def test_where_calls_go(url, goes_to):
@@ -180,6 +183,13 @@ def test_a_key_goes_only_where_it_was_named_for_and_never_in_clear_over_a_networ
         "https://api.openai.com/v1", "http://api.openai.com/v1", "https://api.openai.com.evil.example/v1", "http://far.example/v1",
         "http://127.0.0.1:9/v1")}  # fmt: skip
     assert list(keys.values()) == ["k1", "", "", "", "k2"]
+
+
+@pytest.mark.parametrize("key", ["sk-hidden\r", "sk-hidden ", "sk-hidden\nx: y", "sk-hiddené"])
+def test_a_key_no_header_can_hold_is_refused_before_the_transport_says_it_aloud(key):
+    with pytest.raises(ProblemError, match="OPENAI_API_KEY") as refused:
+        gateway("openai:m@https://api.openai.com/v1", office(environ={"OPENAI_API_KEY": key}))
+    assert "hidden" not in str(refused.value)
 
 
 # --- what providers send: shapes of four of them, made for these tests -----------------------------------------------
@@ -249,6 +259,7 @@ def test_S2_50_replies_of_providers_are_read_as_they_are(body, reply, then):
         b'{"choices": [{"message": {"content": "x", "n": NaN}}]}',
         b"[" * 100_000,
         b'{"choices": [{"message": {"tool_calls": [{"function": {"name": "f", "arguments": ' + b'{"a":' * 5000 + b"1" + b"}" * 5000 + b"}}]}}]}",
+        b'{"choices": [{"message": {"tool_calls": [{"function": {"name": "f", "arguments": {"n": 1e999}}}]}}]}',
         b"\xff\xfe",
         b"",
         b"null",
@@ -273,6 +284,7 @@ NOW, SOON, PAST, FAR = (f"Wed, 21 Oct {when} GMT" for when in ("2026 07:28:00", 
 WAITS = {
     "seconds": ("3", 3), "half": ("0.5", 0.5), "by the server's own clock": (SOON, 30), "a date gone by": (PAST, 0), "far away": (FAR, 600),
     "for ever": ("inf", 600), "no number": ("nan", 0), "backwards": ("-5", 0), "no date": ("soon", 0), "a date without a zone": (SOON[:-4], 0),
+    "a year without end": (SOON.replace("2026", "9" * 20), 0), "a zone without end": (f"{SOON[:-4]} +{'9' * 20}", 0),
 }  # fmt: skip
 
 

@@ -98,11 +98,24 @@ def test_whatever_the_cuts_between_bytes_the_text_shown_is_the_text_that_counts(
     assert "".join(shown) == text == folded(body)["choices"][0]["message"].get("content", "")
 
 
+def test_what_a_server_says_beside_its_data_is_no_damage():
+    beside = b": waiting\r\n\r\nevent: ping\r\ndata:\r\n\r\n"
+    assert folded(beside + body_of(said("whole")))["choices"][0]["message"]["content"] == "whole"
+
+
+def test_nothing_is_shown_after_a_damaged_piece():
+    shown: list[str] = []
+    tap = Tap(lambda piece: shown.append(piece.text), "c1", "m")
+    for text in (b'{"choices": [{"delta": {"content": "a"}}]}', b'{"cho', b'{"choices": [{"delta": {"content": "b"}}]}'):
+        tap(b"data: " + text + b"\n\n")
+    assert shown == ["a"]
+
+
 @given(st.integers(0, 2000))
 def test_no_part_of_a_stream_passes_for_the_whole(size):
     body = body_of(calls(("c1", "pay", '{"amount": 1000}')))
     end = body.index(b'"finish_reason": "tool_calls"')
-    with pytest.raises(SourceError, match="broke off"):
+    with pytest.raises(SourceError, match=r"broke off|no JSON"):
         folded(body[: min(size, end)])
 
 
@@ -110,6 +123,13 @@ HOSTILE = {
     "an error in the middle": (b'data: {"choices": [{"delta": {"content": "a"}}]}\n\ndata: {"error": {"message": "overloaded"}}\n\n', "overloaded"),
     "nothing": (b"", "broke off"),
     "no stream at all": (b"<html>", "broke off"),
+    "a damaged piece between good ones": (
+        (
+            b'data: {"choices": [{"delta": {"content": "pay "}}]}\n\ndata: {"choices": [{"del\n\n'
+            b'data: {"choices": [{"delta": {"content": "all"}, "finish_reason": "stop"}]}\n\ndata: [DONE]\n\n'
+        ),
+        "no JSON",
+    ),
     "a piece of a call that is none": (b'data: {"choices": [{"delta": {"tool_calls": [7]}}]}\n\n', "piece of a tool call"),
     "a call without a name": (b'data: {"choices": [{"delta": {"tool_calls": [{"index": 0}]}, "finish_reason": "tool_calls"}]}\n\n', "name"),
     "choices that are none": (b'data: {"choices": 3}\n\ndata: {"choices": [3]}\n\ndata: [1]\n\ndata: {"choices": [{"delta": 4}]}\n\n', "broke off"),

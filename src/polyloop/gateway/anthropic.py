@@ -7,7 +7,6 @@ under a name that says so, and never as `{}`.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Sequence
 from typing import Any, Final, cast
@@ -18,6 +17,7 @@ from polyloop.kernel.seams import Message, ModelRequest, Reply
 
 from .faults import Fault, invalid, refused
 from .openai import arguments, base_url, opened, tokens, unusable, usage_of
+from .reading import parsed
 from .settings import SourceSettings
 from .wire import Answer, Wire, classify
 
@@ -91,7 +91,7 @@ def _pieces(m: Message, *, vision: bool) -> list[dict[str, Any]]:
 
 def _given(text: str) -> dict[str, Any]:
     try:
-        value: object = json.loads(text)
+        value = parsed(text)
     except (ValueError, RecursionError):
         value = None
     return value if is_object(value) else {"unreadable_arguments": text}

@@ -27,6 +27,7 @@ from polyloop.kernel.records import ToolCall, Usage, canonical
 from polyloop.kernel.seams import Message, ModelRequest, Reply
 
 from .faults import Fault, judged, refused
+from .reading import parsed
 from .wire import Wire
 
 WEIGHTS: Final = "SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -140,7 +141,7 @@ def _shown(message: Message) -> str:
 
 def _object(text: str) -> Json:
     try:
-        return json.loads(text)
+        return cast(Json, parsed(text))
     except (ValueError, RecursionError):
         return text
 

@@ -117,11 +117,19 @@ class Office:
         return self._shelf
 
     def key(self, name: str, url: str) -> str:
-        """The key for a source, never sent in clear over a network, and never to a host it was not named for."""
+        """The key for a source, never sent in clear over a network, and never to a host it was not named for.
+
+        Raises ProblemError(validation) for one no header can hold: the transport would say it aloud in its error, and that is logged.
+        """
         parts = urlsplit(url)
         variable = self.settings.of(name).key_env or KEY_BY_HOST.get(parts.hostname or "", "")
         safe = parts.scheme == "https" or parts.hostname in LOOPBACK
-        return self._environ.get(variable, "") if variable and safe else ""
+        key = self._environ.get(variable, "") if variable and safe else ""
+        if not all("!" <= char <= "~" for char in key):
+            raise problem(
+                "validation", f"the key in {variable} has a character that no key has (a blank? a line break?)", operation="gateway", stage="open"
+            )
+        return key
 
     async def aclose(self) -> None:
         await self.wire.aclose()

@@ -6,11 +6,10 @@ id gets one so that its result can be paired, unknown fields are left alone.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from email.utils import parsedate_to_datetime
-from typing import Any, Final, NoReturn, cast
+from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
 from polyloop.contract.problem import is_object, problem
@@ -19,6 +18,7 @@ from polyloop.kernel.records import Part, ToolCall, Usage, canonical
 from polyloop.kernel.seams import Message, ModelRequest, Reply
 
 from .faults import Fault, SourceError, invalid, of_status, refused
+from .reading import parsed
 from .settings import MOST_TOKENS, SourceSettings
 from .stream import Tap, folded
 from .wire import Answer, Wire, classify
@@ -58,8 +58,12 @@ def unusable(name: str, why: str) -> Exception:
 
 
 def base_url(name: str, url: str, verb: str) -> str:
-    """The URL calls go to: the verb under the base, which is `/v1` where the name gives none."""
-    parts = urlsplit(url)
+    """The URL calls go to: the verb under the base, which is `/v1` where the name gives none. Raises ProblemError(validation)."""
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError as error:
+        raise unusable(name, str(error)) from error
     if not parts.hostname or parts.username or parts.password or parts.query or parts.fragment:
         raise unusable(name, "its URL has a host and a path, and no user, query or fragment")
     path = parts.path.rstrip("/") or "/v1"
@@ -154,13 +158,9 @@ def opened(answer: Answer) -> dict[str, Any]:
 
 def _parsed(body: bytes) -> object:
     try:
-        return json.loads(body, parse_constant=_no_number)
+        return parsed(body)
     except (ValueError, RecursionError):
         return None
-
-
-def _no_number(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")
 
 
 def told_error(value: object) -> str:
@@ -187,7 +187,7 @@ def retry_after(headers: Mapping[str, str]) -> float:
 def _seconds_until(date: str, now: str) -> float:
     try:
         return (parsedate_to_datetime(date) - parsedate_to_datetime(now)).total_seconds()
-    except (ValueError, TypeError):  # no date, or one with and one without a zone
+    except (ValueError, TypeError, OverflowError):  # no date, one with and one without a zone, a year without end
         return 0.0
 
 

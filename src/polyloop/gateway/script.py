@@ -6,9 +6,8 @@ The k-th reply of a run takes line k, counted from the log over resumes. Past th
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable, Iterable, Sequence
-from typing import Annotated, Any, Final, NoReturn
+from typing import Annotated, Any, Final
 
 import msgspec
 from msgspec import Meta, Struct
@@ -17,6 +16,8 @@ from polyloop.contract.problem import problem
 from polyloop.kernel.objects import Json
 from polyloop.kernel.records import ModelResult, Text, ToolCall, Usage, canonical
 from polyloop.kernel.seams import ModelCallFailed, ModelRequest, Reply
+
+from .reading import parsed
 
 LONGEST_DELAY_S: Final = 86400.0
 
@@ -45,10 +46,6 @@ class Line(Struct, forbid_unknown_fields=True, omit_defaults=True):
     items: tuple[Any, ...] = ()
 
 
-def _no_number(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")
-
-
 def parse(name: str, data: bytes) -> tuple[Line, ...]:
     """The lines of a script. Raises ProblemError(validation) naming file and line."""
     lines: list[Line] = []
@@ -56,7 +53,7 @@ def parse(name: str, data: bytes) -> tuple[Line, ...]:
         if not raw.strip():
             continue
         try:
-            lines.append(msgspec.convert(json.loads(raw, parse_constant=_no_number), Line))
+            lines.append(msgspec.convert(parsed(raw), Line))
         except (ValueError, RecursionError) as error:
             raise problem("validation", f"{name}, line {number}: {error}", operation="script", stage="arguments") from error
     return tuple(lines)

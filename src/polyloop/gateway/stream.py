@@ -5,7 +5,6 @@ A stream that broke off is no answer, however much of it was seen.
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, cast
@@ -14,7 +13,8 @@ from msgspec import Struct
 
 from polyloop.contract.problem import is_object
 
-from .faults import invalid
+from .faults import SourceError, invalid
+from .reading import parsed
 
 _log: Final = logging.getLogger("polyloop.gateway")
 #: Fields of a piece's message that are told in parts.
@@ -46,7 +46,11 @@ class Tap:
         if self._display is None:
             return
         *lines, self._rest = (self._rest + data).split(b"\n")
-        text = "".join(_text(delta) for event in events(lines) for delta in _deltas(event))
+        try:
+            text = "".join(_text(delta) for event in events(lines) for delta in _deltas(event))
+        except SourceError:  # the whole is refused once it is there, and this attempt's text is void
+            self._display = None
+            return
         if text:
             try:
                 self._display(Piece(self._call_id, self._source, text, self._first))
@@ -57,14 +61,14 @@ class Tap:
 
 
 def events(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
-    """The objects of a stream's data lines; what is none is left out."""
+    """The objects of a stream's data lines. Raises SourceError(invalid_response) for a line that is damaged: a piece of the reply is lost."""
     for line in lines:
         name, _, data = line.strip().partition(b":")
-        if name == b"data" and data.strip() != DONE:
+        if name == b"data" and data.strip() not in (b"", DONE):
             try:
-                value: object = json.loads(data)
-            except (ValueError, RecursionError):
-                continue
+                value = parsed(data)
+            except (ValueError, RecursionError) as error:
+                raise invalid(f"a piece of the stream is no JSON: {error}"[:500]) from error
             if is_object(value):
                 yield value
 
@@ -83,7 +87,7 @@ def _text(delta: dict[str, Any]) -> str:
 
 
 def folded(body: bytes) -> dict[str, Any]:
-    """The completion that a whole stream tells of. Raises SourceError(invalid_response) for one that broke off."""
+    """The completion that a whole stream tells of. Raises SourceError(invalid_response) for one that broke off or is damaged."""
     told: dict[str, list[str]] = {name: [] for name in _TOLD}
     calls: dict[int, dict[str, Any]] = {}
     finish: object = None
