@@ -16,6 +16,7 @@ from polyloop.contract.problem import ProblemError
 from polyloop.db import Database
 from polyloop.documents import requests as ask
 from polyloop.documents.http import BODY_BYTES, DocApp, HttpTransport
+from polyloop.documents.media import _bytes
 from polyloop.documents.runtime import DocRuntime
 from tests.documents.office import Office
 
@@ -139,9 +140,17 @@ def test_a_service_that_is_not_there_was_never_asked(db: Database) -> None:
         with pytest.raises(ProblemError) as caught:
             transport.ask(ask.Describe(node="n"))
     assert (caught.value.problem.kind, caught.value.problem.execution_started) == ("capability_unavailable", False)
-    for url in ("", "ftp://x/", "http:///x", "x"):
+    for url in ("", "ftp://x/", "http:///x", "x", "http://[x/", "http://x:65536/", "http://x:y/"):
         with pytest.raises(ProblemError):
             HttpTransport(url)
+
+
+@pytest.mark.parametrize("data", [None, 7, "no base64!", "YQ=", ["YQ=="]])
+def test_what_a_service_gives_for_bytes_and_is_none_lands_nowhere(data: object) -> None:
+    with pytest.raises(ProblemError) as caught:
+        _bytes(data)
+    assert caught.value.problem.kind == "invalid_response"
+    assert (_bytes("YQ=="), _bytes(b"a")) == (b"a", b"a")
 
 
 def test_the_tenant_comes_from_who_calls_and_never_from_the_letter(server: Server, db: Database) -> None:

@@ -153,8 +153,8 @@ def test_streaming_is_ours_to_ask_for():
 
 
 def test_the_command_shows_the_text_beside_and_prints_what_counts(tmp_path):
-    with FakeOpenAI([said("你好 there")]) as server:
+    with FakeOpenAI([said("你好\n\x1b[2Jthere")]) as server:
         words = ["gateway", "chat", f"openai:m@{server.url}", "hi", "--stream", "--json", "--store", str(tmp_path / "runs.db")]
         done = CliRunner().invoke(app, words, env={"POLYLOOP_HOME": str(tmp_path)})
-    assert json.loads(done.stdout)["text"] == "你好 there"
-    assert done.stderr == "\n你好 there"
+    assert json.loads(done.stdout)["text"] == "你好\n\x1b[2Jthere"
+    assert done.stderr == "\n你好\n\\u001b[2Jthere"

@@ -17,6 +17,11 @@ def plain(text: str) -> str:
     return "".join(_escape(c) if unicodedata.category(c) in _UNSEEN else c for c in _BREAKS.sub(" ", text))
 
 
+def visible(text: str) -> str:
+    """As `plain`, with its line breaks and tabs kept."""
+    return "".join(_escape(c) if c not in "\n\t" and unicodedata.category(c) in _UNSEEN else c for c in text)
+
+
 def _escape(c: str) -> str:
     return f"\\u{ord(c):04x}" if ord(c) < 1 << 16 else f"\\U{ord(c):08x}"
 

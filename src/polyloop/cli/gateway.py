@@ -21,6 +21,7 @@ from polyloop.kernel.objects import Json
 from polyloop.kernel.seams import Reply
 from polyloop.words.catalog import say
 
+from .cells import visible
 from .frame import Place, carry_out, placed
 
 app: Final = typer.Typer(no_args_is_help=True, help="The gateway: call a model, see its cache and its cost.")
@@ -51,11 +52,11 @@ def chat(
     if place.as_json:
         place.print_json(reply_json(reply))
     else:
-        sys.stdout.write(f"{reply.text}\n")
+        sys.stdout.write(f"{visible(reply.text) if sys.stdout.isatty() else reply.text}\n")
 
 
 def _shown(piece: Piece) -> None:
-    sys.stderr.write(f"\n{piece.text}" if piece.first else piece.text)
+    sys.stderr.write(("\n" if piece.first else "") + visible(piece.text))
     sys.stderr.flush()
 
 

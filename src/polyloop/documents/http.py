@@ -98,11 +98,16 @@ class HttpTransport:
     """One connection a request: none is ever reused or retried behind our back. `timeout_s` for connecting and for each read."""
 
     def __init__(self, url: str, *, headers: Mapping[str, str] | None = None, timeout_s: float = 30, chunk_chars: int = 0) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        """Raises ProblemError(validation) for a URL that is no address."""
+        try:
+            parts = urlsplit(url)
+            host, port = parts.hostname, parts.port
+        except ValueError as error:
+            raise problem("validation", f"no address of a service: {error}", stage="arguments") from error
+        if parts.scheme not in ("http", "https") or not host:
             raise problem("validation", f"no address of a service: {url!r}", stage="arguments")
         kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-        self._open: Callable[[], http.client.HTTPConnection] = lambda: kind(str(parts.hostname), parts.port, timeout=timeout_s)
+        self._open: Callable[[], http.client.HTTPConnection] = lambda: kind(host, port, timeout=timeout_s)
         self._path, self._headers, self.chunk_chars = parts.path or "/", {"Content-Type": "application/json", **(headers or {})}, chunk_chars
 
     def ask(self, request: ask.Request, step_id: str = "") -> ask.Reply:

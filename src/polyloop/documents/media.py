@@ -11,7 +11,7 @@ import hashlib
 import json
 from collections.abc import Callable
 from pathlib import PurePosixPath
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from msgspec.structs import replace
 
@@ -83,8 +83,13 @@ def _land(asked: Asked) -> Plan:
 
 
 def _bytes(data: object) -> bytes:
-    """As the service beside us gives them, or as JSON does."""
-    return base64.b64decode(data, validate=True) if isinstance(data, str) else bytes(data) if isinstance(data, bytes) else b""
+    """As the service beside us gives them, or as JSON does. Raises invalid_response for what is neither."""
+    if isinstance(data, bytes):
+        return data
+    try:
+        return base64.b64decode(cast(str, data), validate=True)
+    except (ValueError, TypeError) as error:
+        raise problem("invalid_response", "the bytes of this media are none", stage="read", execution_started=False) from error
 
 
 def land(folder: Folder, request: ask.Land, data: bytes) -> ask.Reply:
