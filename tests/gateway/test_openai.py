@@ -57,6 +57,13 @@ def test_every_fault_of_a_server_has_a_name(fault, code, sent):
     assert (failed.value.code, failed.value.sent, len(server.seen)) == (code, sent, 1)
 
 
+@pytest.mark.parametrize(("status", "charged"), [(201, True), (202, True), (204, True), (302, False), (400, False), (429, False), (500, False)])
+def test_only_an_error_says_that_nothing_was_done(status, charged):
+    with pytest.raises(SourceError) as no:
+        decoded(wire.Answer(status, {}, b"{}"), "m")
+    assert no.value.fault.charged is charged
+
+
 @pytest.mark.parametrize("kind", ["silent", "half_open"])
 def test_a_server_that_hangs_ends_by_the_deadline_and_its_socket_is_closed(kind):
     async def one() -> float:

@@ -41,9 +41,9 @@ STATUS: Final[dict[int, tuple[str, Next]]] = {
 
 
 def of_status(status: int, message: str, wait_s: float) -> Fault:
-    """The fault an error answer tells of. Such an answer says that the call was not carried out."""
+    """The fault of an answer other than 200. An error says that the call was not carried out; a number under 300 does not say so."""
     code, then = STATUS.get(status, ("server_error", "again") if status >= 500 else ("invalid_response", "elsewhere"))  # noqa: PLR2004
-    return Fault(code, sent=True, next=then, message=f"{status}: {message}"[:2000], wait_s=wait_s, charged=False)
+    return Fault(code, sent=True, next=then, message=f"{status}: {message}"[:2000], wait_s=wait_s, charged=status < 300)  # noqa: PLR2004
 
 
 def invalid(why: str) -> SourceError:
