@@ -30,7 +30,7 @@ from polyloop.media.store import SCHEMAS as MEDIA
 from polyloop.media.store import add_asset
 from polyloop.media.verify import Facts
 from polyloop.views.canvas import forms
-from polyloop.views.canvas.board import Board, body_text, facts, plain
+from polyloop.views.canvas.board import Asset, Board, body_text, facts, plain
 from polyloop.views.canvas.bundle import MANIFEST, bundle
 from polyloop.views.canvas.forms import FORMS, WHOLE, given_out, whole
 from polyloop.views.canvas.jsoncanvas import json_canvas
@@ -244,6 +244,17 @@ def test_numbers_stay_numbers() -> None:
     assert line[:2] == ["1", "0.5"]
 
 
+@pytest.mark.parametrize(("value", "told"), [(5, "5"), (5.0, "5"), (12345.678, "12345.678"), (86400, "86400"), (0.1234567, "0.1234567")])
+def test_a_length_is_told_in_full(value: float, told: str) -> None:
+    own = node("s", "script", 0, 0, 900, 400)
+    rows = [Row(node="s", id="r", place=0, body={"durationSeconds": value, "plotDescription": "x"})]
+    board = Board(canvas_id="c", title="", snapshot_hash="h", nodes=[own], edges=[], rows={"s": rows})
+    assert list(csv.reader(io.StringIO(storyboard_csv(own, rows).decode("utf-8-sig"))))[1][1] == told
+    assert f" {told} s" in storyboard_markdown(own, rows, "en")
+    assert f"<td>{told}</td>" in page(board, "en").decode()
+    assert f" {told} s" in svg(board).decode()
+
+
 @pytest.mark.parametrize("lang", ["zh", "en"])
 def test_markdown_reads_back_as_what_was_said(lang: Any) -> None:
     own, rows = shots(*ATTACKS, "第一行\n第二行")
@@ -286,6 +297,24 @@ def test_the_manifest_names_every_file_by_its_digest(board: str) -> None:
         assert sheets == {n.id for n in own.nodes if n.type == "script"}
         assert json.loads(archive.read("canvas.json")) == json.loads(json.dumps(facts(own), ensure_ascii=False).encode("utf-8", "replace"))
         assert {i.date_time for i in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
+
+
+def test_a_file_of_several_nodes_is_bundled_once_and_named_by_all() -> None:
+    asset = Asset(hashlib.sha256(b"x").hexdigest(), "image/png", b"x")
+    nodes = [node(name, "image", 0, 0, 400, 300) for name in ("b", "a")]
+    own = Board(canvas_id="c", title="", snapshot_hash="h", nodes=nodes, edges=[], assets={n.id: asset for n in nodes})
+    with zipfile.ZipFile(io.BytesIO(bundle(own, "en"))) as archive:
+        files = [one for one in json.loads(archive.read(MANIFEST))["files"] if one["path"] == asset.path]
+        assert [one["nodeIds"] for one in files] == [["a", "b"]]
+        assert archive.namelist().count(asset.path) == 1
+
+
+@pytest.mark.parametrize(("width", "height", "seen"), [(8, 300, False), (400, 40, False), (9, 41, True), (1, 1, False)])
+def test_a_picture_is_drawn_only_where_it_has_room(width: int, height: int, seen: bool) -> None:
+    own = node("a", "image", 0, 0, width, height)
+    asset = Asset("0" * 64, "image/png", b"x")
+    drawn = svg(Board(canvas_id="c", title="", snapshot_hash="h", nodes=[own], edges=[], assets={"a": asset})).decode()
+    assert ("<image" in drawn, '="-' in drawn.partition("<image")[2]) == (seen, False)
 
 
 # --- from a store ----------------------------------------------------------------------------------------------------
@@ -357,7 +386,7 @@ def test_files_of_nodes_are_shown_and_bundled(pictured: Easel) -> None:
     assert {(255, 0, 0), (0, 0, 255)} <= colours
     with zipfile.ZipFile(io.BytesIO(taken(pictured, "zip"))) as archive:
         file = next(one for one in json.loads(archive.read(MANIFEST))["files"] if one["path"].startswith("assets/"))
-        assert (file["nodeId"], file["mimeType"], hashlib.sha256(archive.read(file["path"])).hexdigest()) == ("i", "image/png", file["sha256"])
+        assert (file["nodeIds"], file["mimeType"], hashlib.sha256(archive.read(file["path"])).hexdigest()) == (["i"], "image/png", file["sha256"])
         assert file["sha256"] in file["path"]
         assert json.loads(archive.read("board.canvas"))["nodes"][0]["file"] == file["path"]
     assert b"base64" not in taken(pictured, "json")

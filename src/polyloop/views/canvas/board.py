@@ -64,6 +64,11 @@ def body_text(node: Node) -> str:
     return str(node.body.get("content") or node.body.get("prompt") or "")
 
 
+def number_of(value: float) -> str:
+    """A number in full, without a fraction that says nothing."""
+    return f"{value:.15g}"
+
+
 def facts(board: Board) -> dict[str, Any]:
     """Everything there is, for programs: the side file of a bundle."""
     nodes = [

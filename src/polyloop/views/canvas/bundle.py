@@ -29,7 +29,7 @@ _READABLE: Final = 0o644 << 16
 
 def bundle(board: Board, lang: Lang) -> bytes:
     """Every format but PNG, which is a size of its own; every storyboard and table; every asset."""
-    files = dict(sorted(_files(board, lang)))
+    files = dict(sorted(_files(board, lang), key=lambda file: file[0]))
     listed = [{"path": path, "sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data), **more} for path, (data, more) in files.items()]
     about = {"canvasId": board.canvas_id, "title": board.title, "snapshotHash": board.snapshot_hash}
     manifest = _json({"schema": "polyloop.canvas-bundle.v1", **about, "files": listed})
@@ -54,8 +54,12 @@ def _files(board: Board, lang: Lang) -> Iterator[tuple[str, tuple[bytes, dict[st
         yield f"storyboards/{number:03}.csv", (storyboard_csv(node, rows), of)
     for number, node in enumerate([n for n in board.nodes if n.type == TABLE], 1):
         yield f"tables/{number:03}.md", (table_markdown(node, board.rows.get(node.id, ()), lang).encode("utf-8", "replace"), {"nodeId": node.id})
+    shared: dict[str, list[str]] = {}
     for node_id, asset in sorted(board.assets.items()):
-        yield asset.path, (asset.data, {"nodeId": node_id, "mimeType": asset.mime})
+        shared.setdefault(asset.path, []).append(node_id)
+    for node_ids in shared.values():  # a file several nodes have is there once
+        asset = board.assets[node_ids[0]]
+        yield asset.path, (asset.data, {"nodeIds": node_ids, "mimeType": asset.mime})
 
 
 def canvas_json(board: Board) -> bytes:

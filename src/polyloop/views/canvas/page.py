@@ -13,7 +13,7 @@ from polyloop.canvas import storyboard, table
 from polyloop.canvas.model import Node, Row
 from polyloop.words.catalog import Lang, say
 
-from .board import Board, body_text, plain
+from .board import Board, body_text, number_of, plain
 from .picture import svg
 from .sheets import plan
 
@@ -65,7 +65,9 @@ def _shots(rows: Sequence[Row], lang: Lang) -> str:
     """Only the fields some shot has."""
     used = [name for name in storyboard.TEXTS if any(row.body.get(name) for row in rows)]
     head = ["#", say("shot.durationSeconds", lang), *(say(f"shot.{name}", lang) for name in used)]
-    return _table(head, [[str(n), f"{r.body['durationSeconds']:g}", *(str(r.body.get(name, "")) for name in used)] for n, r in enumerate(rows, 1)])
+    return _table(
+        head, [[str(n), number_of(r.body["durationSeconds"]), *(str(r.body.get(name, "")) for name in used)] for n, r in enumerate(rows, 1)]
+    )
 
 
 def _table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:

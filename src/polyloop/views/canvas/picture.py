@@ -80,7 +80,7 @@ def png(board: Board) -> bytes:
             case Line():
                 size = round(mark.size * scale)
                 if size >= LETTER_MIN_PX:
-                    font = fonts.setdefault(size, ImageFont.truetype(str(FONT), size)) if size not in fonts else fonts[size]
+                    font = fonts[size] = fonts.get(size) or ImageFont.truetype(str(FONT), size)
                     spot = ((mark.x - view.x) * scale, (mark.y - view.y) * scale)
                     draw.text(spot, mark.text, font=font, fill=mark.fill, anchor="ls", stroke_width=size // 24 if mark.bold else 0)
             case Rect():

@@ -16,7 +16,7 @@ from polyloop.canvas import storyboard, table
 from polyloop.canvas.model import Node, Row
 from polyloop.formats.blocks import is_wide
 
-from .board import PICTURES, Asset, Board, body_text, plain
+from .board import PICTURES, Asset, Board, body_text, number_of, plain
 
 MARGIN: Final = 60
 TITLE_SIZE: Final = 20
@@ -117,7 +117,8 @@ def _card(node: Node, board: Board) -> Iterator[Mark]:
     yield from _text(node.title or node.type, node.x + PAD, node.y + 25, node.width - 2 * PAD, 1, size=TITLE_SIZE, bold=True, fill=CARD)
     asset = board.assets.get(node.id)
     if asset and asset.data and asset.mime in PICTURES:
-        yield Picture(x=node.x + 4, y=node.y + HEAD, w=node.width - 8, h=node.height - HEAD - 4, asset=asset)
+        if (width := node.width - 8) > 0 and (height := node.height - HEAD - 4) > 0:
+            yield Picture(x=node.x + 4, y=node.y + HEAD, w=width, h=height, asset=asset)
         return
     room = int((node.height - HEAD - PAD) / (TEXT_SIZE * LINE))
     told = _told(node, board)
@@ -127,7 +128,7 @@ def _card(node: Node, board: Board) -> Iterator[Mark]:
 def _told(node: Node, board: Board) -> str:
     rows = board.rows.get(node.id, ())
     if node.type == storyboard.TYPE:
-        return "\n".join(f"{number}  {row.body['durationSeconds']:g} s  {_shot(row)}" for number, row in enumerate(rows, 1))
+        return "\n".join(f"{number}  {number_of(row.body['durationSeconds'])} s  {_shot(row)}" for number, row in enumerate(rows, 1))
     if node.type == table.TYPE:
         return "\n".join(f"{'✓' if row.body['enabled'] else '–'}  {len(row.body['inputNodeIds'])}  {row.body['prompt']}" for row in rows)
     asset = board.assets.get(node.id)

@@ -15,7 +15,7 @@ from polyloop.formats.blocks import Block, Cell, Document, Run, Table
 from polyloop.formats.markdown_out import write_markdown
 from polyloop.words.catalog import Lang, say
 
-from .board import plain
+from .board import number_of, plain
 
 #: What a spreadsheet takes for the beginning of a formula.
 _FORMULA: Final = re.compile(r"[=+\-@\u2212]|[\t\r\n]")
@@ -26,7 +26,7 @@ def storyboard_markdown(node: Node, rows: Sequence[Row], lang: Lang) -> str:
     """A section for each shot, with the fields that are told."""
     blocks = [_heading(node.title or node.id, 1)]
     for number, row in enumerate(rows, 1):
-        blocks.append(_heading(f"{say('shot.number', lang, number=number)} · {row.body['durationSeconds']:g} s", 2))
+        blocks.append(_heading(f"{say('shot.number', lang, number=number)} · {number_of(row.body['durationSeconds'])} s", 2))
         blocks += [_field(f"shot.{name}", str(row.body[name]), lang) for name in storyboard.TEXTS if _said(row.body.get(name))]
         if row.body.get(_BINDINGS):
             blocks.append(_field(f"shot.{_BINDINGS}", _bindings(row.body), lang))
@@ -67,7 +67,7 @@ def storyboard_csv(node: Node, rows: Sequence[Row]) -> bytes:
 def _cell(value: Any) -> str:
     """A number, or a text that stays a text: a quote mark stands before what would be a formula."""
     if isinstance(value, int | float):
-        return f"{value:g}"
+        return number_of(value)
     text = plain(str(value))
     return f"'{text}" if _FORMULA.match(text) or _FORMULA.match(_begun(text)) else text
 
