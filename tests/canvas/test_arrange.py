@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from polyloop.canvas.arrange import ALIGNS, COORDINATE_MAX, MODES, Box, Group, NoRoom, arranged, crowded, overlapping
+from polyloop.canvas.arrange import ALIGNS, MODES, Box, Group, NoRoom, arranged, crowded, overlapping
+from polyloop.canvas.limits import REACH
 
 HUGE = 90_000
 SIZES = st.sampled_from([1, 40, 120, 340, 720, 1280, 5_000, HUGE]) | st.floats(1, 3_000)
@@ -22,7 +23,7 @@ SIZES = st.sampled_from([1, 40, 120, 340, 720, 1280, 5_000, HUGE]) | st.floats(1
 def boards(draw: st.DrawFn) -> dict[str, Any]:
     """Some nodes to arrange, others that stay (locked, contained, containers: the layout need not know why), and edges at random."""
     count = draw(st.integers(1, 24))
-    spot = st.integers(-2_000, 2_000) | st.floats(-2_000, 2_000) | st.sampled_from([-COORDINATE_MAX, COORDINATE_MAX])
+    spot = st.integers(-2_000, 2_000) | st.floats(-2_000, 2_000) | st.sampled_from([-REACH, REACH])
     boxes = [
         Box(id=f"n{n}", x=draw(spot), y=draw(spot), w=draw(SIZES), h=draw(SIZES), kind=draw(st.sampled_from(["text", "image"]))) for n in range(count)
     ]
@@ -48,10 +49,10 @@ def test_nothing_moved_lies_over_anything_and_nothing_else_moves(board: dict[str
     try:
         placed = lay(board)
     except NoRoom:
-        assert any(max(abs(b.x), abs(b.y)) == COORDINATE_MAX or max(b.w, b.h) == HUGE for b in board["boxes"])  # only then
+        assert any(max(abs(b.x), abs(b.y)) == REACH or max(b.w, b.h) == HUGE for b in board["boxes"])  # only then
         return
     assert placed.keys() == {i for group in board["groups"] for i in group.ids}
-    assert all(isinstance(v, int) and abs(v) <= COORDINATE_MAX for spot in placed.values() for v in spot)
+    assert all(isinstance(v, int) and abs(v) <= REACH for spot in placed.values() for v in spot)
     after = [replace(b, x=placed[b.id][0], y=placed[b.id][1]) if b.id in placed else b for b in board["boxes"]]
     assert [(a.id, b.id) for a, b in combinations(after, 2) if placed.keys() & {a.id, b.id} and overlapping(a, b)] == []
     assert not crowded(after, [b for b in after if b.id in placed])
@@ -116,7 +117,7 @@ def test_groups_are_blocks_one_below_the_other() -> None:
 
 
 def test_no_room_is_said() -> None:
-    wall = Box(id="wall", x=-COORDINATE_MAX, y=-COORDINATE_MAX, w=2 * COORDINATE_MAX, h=2 * COORDINATE_MAX)
+    wall = Box(id="wall", x=-REACH, y=-REACH, w=2 * REACH, h=2 * REACH)
     with pytest.raises(NoRoom):
         arranged([*at("a 0 0 10 10"), wall], [], [Group(ids=("a",))])
 

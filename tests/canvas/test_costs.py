@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from polyloop.canvas.board import Board, By
-from polyloop.canvas.model import Change, Node
+from polyloop.canvas.board import Board, By, read_back, wanted
+from polyloop.canvas.model import Change, Node, Row
 from polyloop.canvas.store import SCHEMAS, find_canvas
 from polyloop.db import Database, Schema, Tx
 from tests.canvas.easel import Easel, edge, node, update
@@ -48,6 +48,7 @@ def test_what_planning_asks_is_found_by_the_index_of_the_few(easel: Easel) -> No
     def work(tx: Tx) -> list[str]:
         seen = Counting(tx)
         board = Board(seen, easel.tenant, find_canvas(tx, easel.tenant, easel.owner, easel.canvas))
+        board.row("a", "r")
         for ask in (board.node, board.edge, board.edges_at, board.inside, board.rows_of):
             ask("a")
         for width in (1, 700, 5000):
@@ -92,6 +93,20 @@ def test_twenty_operations_read_as_many_rows_however_much_there_is(db: Database)
     assert (commits, written, buckets) == (commits_2, written_2, buckets_2)
     assert commits == 1
     assert many <= few + 256 * 3, "reading 256 buckets is all that may grow, up to there"
+
+
+def test_rows_are_read_back_one_by_one_however_many_their_node_has(easel: Easel) -> None:
+    rows = [Change(None, Row(node="s", id=f"r{n}", place=n)) for n in range(200)]
+
+    def work(tx: Tx) -> tuple[int, bool]:
+        seen = Counting(tx)
+        board = Board(seen, easel.tenant, find_canvas(tx, easel.tenant, easel.owner, easel.canvas))
+        board.write(rows, By())
+        before = seen.read
+        same = read_back(board, rows) == wanted(rows)
+        return seen.read - before, same
+
+    assert easel.db.write_sync(work) == (len(rows), True)
 
 
 def test_a_store_with_the_cells_of_before_finds_the_same_nodes(tmp_path: Any) -> None:

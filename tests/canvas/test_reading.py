@@ -173,3 +173,15 @@ def test_S1_62_rows_are_shown_with_their_node_by_pages(easel: Easel) -> None:
     assert easel.wrong("canvas_get_state", {"nodeIds": ["s"], "storyboardOffset": 2}) == [("storyboardOffset", "not_issued")]
     alone = {"session": ""}
     assert easel.wrong("canvas_get_state", {"nodeIds": ["s"], "storyboardOffset": 26}, **alone) == [("storyboardOffset", "out_of_range")]
+
+
+def test_an_offset_of_rows_is_given_out_only_with_the_node_it_is_of(easel: Easel) -> None:
+    """A node that does not fit on the page any more was not shown, so nothing of it was given out."""
+    easel.apply(node("t", "markdown", content="文" * 16_000))
+    shots = [{"durationSeconds": 1, "plotDescription": "p"}] * 21
+    easel.do("canvas_create_storyboard", {"snapshotHash": easel.hash, "nodeId": "s", "title": "S", "rows": shots})
+    assert [n["id"] for n in easel.state(nodeIds=["t", "s"])["nodes"]] == ["t"]
+    args = {"nodeIds": ["s"], "storyboardOffset": 20}
+    assert easel.wrong("canvas_get_state", args) == [("storyboardOffset", "not_issued")]
+    assert easel.state(nodeIds=["s"])["nodes"][0]["storyboard"]["nextOffset"] == 20
+    assert len(easel.state(**args)["nodes"][0]["storyboard"]["rows"]) == 1

@@ -17,14 +17,14 @@ from typing import Any, Final, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
+from .limits import REACH
+
 Mode = Literal["auto", "flow", "byType", "row", "column", "grid"]
 Align = Literal["left", "centerX", "right", "top", "centerY", "bottom", "distributeX", "distributeY"]
 Edge = tuple[str, str]
 MODES: Final = ("auto", "flow", "byType", "row", "column", "grid")
 ALIGNS: Final = ("left", "centerX", "right", "top", "centerY", "bottom", "distributeX", "distributeY")
 GAP: Final = 60
-#: Positions stay within this of the origin.
-COORDINATE_MAX: Final = 1_000_000
 #: Passes over the layers of a flow, to and fro, in which crossings are taken out.
 SWEEPS: Final = 8
 
@@ -314,7 +314,7 @@ def _stacked(blocks: Sequence[Sequence[Box]], gap: float, *, across: float) -> l
 def _placed(block: Sequence[Box], start: Box, others: Iterable[Box], gap: float) -> dict[str, tuple[int, int]]:
     """The block at `start`, or shifted to the nearest place along one axis where nothing of `others` is within `gap`."""
     area, last = _extent(block), (max(b.x for b in block), max(b.y for b in block))
-    x, y = (math.floor(max(min(value, COORDINATE_MAX - far), -COORDINATE_MAX)) for value, far in zip((start.x, start.y), last, strict=True))
+    x, y = (math.floor(max(min(value, REACH - far), -REACH)) for value, far in zip((start.x, start.y), last, strict=True))
     stays = list(others)
     shifts = [
         *((step, 0) for step in _steps(x, area.w, [(b.x, b.x + b.w) for b in stays if _meets(b.y, b.h, y, area.h, gap)], gap)),
@@ -328,7 +328,7 @@ def _placed(block: Sequence[Box], start: Box, others: Iterable[Box], gap: float)
 
 
 def _fits(first: float, far: float) -> bool:
-    return first >= -COORDINATE_MAX and first + far <= COORDINATE_MAX
+    return first >= -REACH and first + far <= REACH
 
 
 def _meets(a: float, a_size: float, b: float, b_size: float, gap: float) -> bool:

@@ -65,6 +65,10 @@ class Board:
         )
         return [Row(node=node_id, id=row_id, place=place, body=msgspec.json.decode(body)) for row_id, place, body in rows]
 
+    def row(self, node_id: str, row_id: str) -> Row | None:
+        row = self.tx.row("select place, body from canvas_row where tenant = ? and canvas = ? and node = ? and id = ?", *self.key, node_id, row_id)
+        return Row(node=node_id, id=row_id, place=row[0], body=msgspec.json.decode(row[1])) if row else None
+
     def inside(self, node_id: str) -> list[Node]:
         return self._nodes("parent = ?", node_id)
 
@@ -222,7 +226,7 @@ def wanted(changes: Iterable[Change]) -> list[tuple[Any, str]]:
 def _stored(board: Board, change: Change) -> Item | None:
     kind, node_id, item_id = change.key
     if kind == "row":
-        return next((row for row in board.rows_of(node_id) if row.id == item_id), None)
+        return board.row(node_id, item_id)
     return board.node(item_id) if kind == "node" else board.edge(item_id)
 
 

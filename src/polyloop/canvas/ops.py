@@ -30,7 +30,7 @@ _CONTROL: Final = r"\x00-\x1f\x7f-\x9f\u2028\u2029"
 ID: Final = {"type": "string", "maxLength": limits.ID_CHARS, "pattern": rf"^[^\s{_CONTROL}]([^{_CONTROL}]*[^\s{_CONTROL}])?$"}
 HASH: Final = {"type": "string", "maxLength": limits.PART_ID_CHARS, "description": "the snapshotHash the last read or write gave"}
 _TITLE: Final = {"type": "string", "maxLength": limits.TITLE_CHARS}
-_PLACE: Final = {"type": "integer", "minimum": -limits.REACH, "maximum": limits.REACH}
+PLACE: Final = {"type": "integer", "minimum": -limits.REACH, "maximum": limits.REACH}
 _HANDLE: Final = {"type": "string", "maxLength": limits.ID_CHARS}
 
 
@@ -49,7 +49,7 @@ _OPS: Final = (
     {
         **_op(
             "add_node", ("nodeType",), nodeType={"enum": list(CREATABLE)}, title=_TITLE, content=_PATCH["properties"]["content"], patch=_PATCH,
-            x=_PLACE, y=_PLACE,
+            x=PLACE, y=PLACE,
         ),
         "dependentRequired": {"x": ["y"], "y": ["x"]},
     },

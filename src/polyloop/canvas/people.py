@@ -13,10 +13,9 @@ from ..contract.schema import EXACT_MAX
 from . import limits
 from .history import Past, entries, first_undone, last_done, mark
 from .model import Draft, Node, inverse, named
-from .ops import HASH, ID
+from .ops import HASH, ID, PLACE
 from .seam import Asked, Doing, Done, Plan, reading, writing
 
-_PLACE: Final = {"type": "integer", "minimum": -limits.REACH, "maximum": limits.REACH}
 _SIDE: Final = {"type": "integer", "minimum": 1, "maximum": limits.SIDE}
 _CHOSEN: Final = {"type": "array", "items": ID, "minItems": 1, "maxItems": limits.CHOSEN, "uniqueItems": True}
 
@@ -29,7 +28,7 @@ _NEW: Final = _args(("title",), title={"type": "string", "maxLength": limits.TIT
 _DELETE: Final = _args(("snapshotHash", "nodeIds"), snapshotHash=HASH, nodeIds=_CHOSEN)
 _LOCK: Final = _args(("snapshotHash", "nodeIds", "locked"), snapshotHash=HASH, nodeIds=_CHOSEN, locked={"type": "boolean"})
 _MOVED: Final = {
-    **_args(("id",), id=ID, x=_PLACE, y=_PLACE, width=_SIDE, height=_SIDE, parentId={"type": ["string", "null"], "maxLength": limits.ID_CHARS}),
+    **_args(("id",), id=ID, x=PLACE, y=PLACE, width=_SIDE, height=_SIDE, parentId={"type": ["string", "null"], "maxLength": limits.ID_CHARS}),
     "dependentRequired": {"x": ["y"], "y": ["x"], "width": ["height"], "height": ["width"]}, "minProperties": 2,
 }  # fmt: skip
 _MOVE: Final = _args(("snapshotHash", "nodes"), snapshotHash=HASH, nodes={"type": "array", "items": _MOVED, "minItems": 1, "maxItems": limits.CHOSEN})

@@ -158,18 +158,19 @@ def _around(asked: Asked, found: dict[str, Node], deep: int) -> tuple[dict[str, 
 
 
 def _page(asked: Asked, nodes: Sequence[Node], level: int) -> tuple[list[dict[str, Any]], list[int]]:
-    """As many nodes as fit, at least one; and the offsets of rows it gives out."""
+    """As many nodes as fit, at least one; and the offsets of rows these give out."""
     out, offsets, size = list[dict[str, Any]](), list[int](), 0
     for node in nodes:
         told = projected(node, level)
         kind = NODE_TYPES.get(node.type)
         if kind and kind.structured:
-            told[kind.structured] = part = _structured(asked, node, level)
-            offsets += [part["nextOffset"]] if part.get("nextOffset") else []
+            told[kind.structured] = _structured(asked, node, level)
         size += len(msgspec.json.encode(told))
         if out and size > limits.PAGE_BYTES:
             break
         out.append(told)
+        if kind and (more := told.get(kind.structured, {}).get("nextOffset")):
+            offsets.append(more)
     return out, offsets
 
 

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from ..contract.problem import FieldProblem
 from . import limits
 from .model import Draft, Node, Row
-from .ops import HASH, ID
+from .ops import HASH, ID, PLACE
 from .registry import NODE_TYPES
 from .rows import Edited, acting, made_id, row_named
 
@@ -40,14 +40,13 @@ _FIELDS: Final = {
 }
 #: A new shot has a length, and a plot or a motion.
 _WHOLE_ROW: Final = {"required": ["durationSeconds"], "anyOf": [{"required": ["plotDescription"]}, {"required": ["videoMotionPrompt"]}]}
-_PLACE: Final = {"type": "integer", "minimum": -limits.REACH, "maximum": limits.REACH}
 
 CREATE: Final[dict[str, Any]] = {
     "type": "object", "required": ["snapshotHash", "nodeId", "title", "rows"],
     "properties": {
         "snapshotHash": HASH, "nodeId": ID, "title": {"type": "string", "maxLength": limits.TITLE_CHARS},
         "rows": {"type": "array", "minItems": 1, "maxItems": limits.NEW_ROWS, "items": {"type": "object", "properties": _FIELDS, **_WHOLE_ROW}},
-        "x": _PLACE, "y": _PLACE,
+        "x": PLACE, "y": PLACE,
     },
     "dependentRequired": {"x": ["y"], "y": ["x"]},
 }  # fmt: skip
