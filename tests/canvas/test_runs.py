@@ -158,3 +158,13 @@ def test_command_line(tmp_path: Path) -> None:
         told = CliRunner().invoke(app, [*words, *(["--args", "-"] if "call" in words else []), *map(str, store), "--lang", "en"], input="{}")
         assert told.stdout
         assert told.exit_code == (2 if "call" in words else 0)
+
+
+def test_what_is_written_on_a_canvas_cannot_steer_a_terminal(tmp_path: Path) -> None:
+    store = ["--store", str(tmp_path / "s.db")]
+    title = "a\x1b[2J\x9b31m\u202eb\nc"
+    for words in (["canvas", "new", "--title", title], ["canvas", "list"]):
+        done = CliRunner().invoke(app, [*words, *store])
+        assert done.exit_code == 0
+        assert "2J" in done.stdout
+        assert [c for c in done.stdout if not (c.isprintable() or c == "\n")] == []

@@ -24,6 +24,7 @@ from polyloop.views.canvas.forms import FORMS
 from polyloop.words.catalog import say
 
 from .arguments import arguments, mode_of
+from .cells import plain
 from .frame import Place, carry_out, placed
 
 app: Final = typer.Typer(no_args_is_help=True, help="Canvases: make, read, change; every write answers with a receipt.")
@@ -62,9 +63,10 @@ def _print(place: Place, tool: str, answer: dict[str, Any], code: int) -> None:
 def _for_people(place: Place, tool: str, answer: dict[str, Any]) -> str:
     if error := answer.get("error"):
         line = say(f"doc.{error['details'].get('status') or 'failed'}", place.lang, operation=error["operation"] or tool)
-        return "\n".join([line, f"{error['kind']}: {error['message']}", *(f"planId {p}" for p in [error["details"].get("planId")] if p)])
+        return "\n".join([line, plain(f"{error['kind']}: {error['message']}"), *(f"planId {p}" for p in [error["details"].get("planId")] if p)])
     line = say("doc.success", place.lang, operation=answer.get("operation", tool))
-    return f"{line}\n{json.dumps(answer.get('data', answer), ensure_ascii=False, indent=2)}"
+    told = json.dumps(answer.get("data", answer), ensure_ascii=False, indent=2)
+    return "\n".join([line, *map(plain, told.split("\n"))])
 
 
 @app.command()
@@ -95,7 +97,7 @@ def list_(place: Place, owner: OwnerOption = "local") -> None:
     if place.as_json:
         place.print_json({"canvases": [{"canvasId": canvas_id, "title": title} for canvas_id, title in found]})
     else:
-        sys.stdout.write("".join(f"{canvas_id}  {title}\n" for canvas_id, title in found))
+        sys.stdout.write("".join(f"{canvas_id}  {plain(title)}\n" for canvas_id, title in found))
 
 
 @app.command()
