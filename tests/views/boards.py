@@ -85,3 +85,6 @@ def hostile() -> Board:
         canvas_id="cv_2", title=everything, snapshot_hash="canvas:0", nodes=nodes, edges=edges, rows={script: shots, table: lines},
         assets={nodes[2].id: asset},
     )  # fmt: skip
+
+
+BOARDS = {"sample": sample, "hostile": hostile, "empty": lambda: Board(canvas_id="cv_0", title="", snapshot_hash="canvas:1", nodes=[], edges=[])}

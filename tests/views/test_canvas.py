@@ -30,8 +30,8 @@ from polyloop.media.store import SCHEMAS as MEDIA
 from polyloop.media.store import add_asset
 from polyloop.media.verify import Facts
 from polyloop.views.canvas import forms
-from polyloop.views.canvas.board import Asset, Board, body_text, facts, plain
-from polyloop.views.canvas.bundle import MANIFEST, bundle
+from polyloop.views.canvas.board import Asset, Board, body_text, plain
+from polyloop.views.canvas.bundle import MANIFEST
 from polyloop.views.canvas.forms import FORMS, WHOLE, given_out, whole
 from polyloop.views.canvas.jsoncanvas import json_canvas
 from polyloop.views.canvas.page import page
@@ -40,9 +40,7 @@ from polyloop.views.canvas.scene import MARGIN, TEXT_SIZE, Line, broken, scene, 
 from polyloop.views.canvas.sheets import storyboard_csv, storyboard_markdown, table_markdown
 from tests.canvas.easel import Easel, edge
 from tests.canvas.easel import node as item
-from tests.views.boards import ATTACKS, hostile, node, sample
-
-BOARDS = {"sample": sample, "hostile": hostile, "empty": lambda: Board(canvas_id="cv_0", title="", snapshot_hash="canvas:1", nodes=[], edges=[])}
+from tests.views.boards import ATTACKS, BOARDS, hostile, node, sample
 
 
 @pytest.mark.parametrize("board", BOARDS)
@@ -273,40 +271,6 @@ def test_a_table_reads_back_as_a_table() -> None:
     grid = next(b.table for b in found.blocks if b.table)
     assert [len(row) for row in grid.rows] == [5] * (len(ATTACKS) + 1)
     assert [row[3].text for row in grid.rows[1:]] == [" ".join(plain(a).split()) for a in ATTACKS]
-
-
-# --- bundle ----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("board", BOARDS)
-def test_the_manifest_names_every_file_by_its_digest(board: str) -> None:
-    own = BOARDS[board]()
-    with zipfile.ZipFile(io.BytesIO(bundle(own, "zh"))) as archive:
-        assert archive.testzip() is None
-        manifest = json.loads(archive.read(MANIFEST))
-        listed = {one["path"]: one for one in manifest["files"]}
-        assert {*listed, MANIFEST} == set(archive.namelist())
-        for path, one in listed.items():
-            data = archive.read(path)
-            assert (one["sha256"], one["bytes"]) == (hashlib.sha256(data).hexdigest(), len(data))
-        assert (manifest["canvasId"], manifest["snapshotHash"]) == (own.canvas_id, own.snapshot_hash)
-        names = archive.namelist()
-        assert all(name.isascii() and not name.startswith("/") and ".." not in name for name in names)
-        assert len(names) == len(set(names))
-        sheets = {one["nodeId"] for one in manifest["files"] if one["path"].startswith("storyboards/")}
-        assert sheets == {n.id for n in own.nodes if n.type == "script"}
-        assert json.loads(archive.read("canvas.json")) == json.loads(json.dumps(facts(own), ensure_ascii=False).encode("utf-8", "replace"))
-        assert {i.date_time for i in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
-
-
-def test_a_file_of_several_nodes_is_bundled_once_and_named_by_all() -> None:
-    asset = Asset(hashlib.sha256(b"x").hexdigest(), "image/png", b"x")
-    nodes = [node(name, "image", 0, 0, 400, 300) for name in ("b", "a")]
-    own = Board(canvas_id="c", title="", snapshot_hash="h", nodes=nodes, edges=[], assets={n.id: asset for n in nodes})
-    with zipfile.ZipFile(io.BytesIO(bundle(own, "en"))) as archive:
-        files = [one for one in json.loads(archive.read(MANIFEST))["files"] if one["path"] == asset.path]
-        assert [one["nodeIds"] for one in files] == [["a", "b"]]
-        assert archive.namelist().count(asset.path) == 1
 
 
 @pytest.mark.parametrize(("width", "height", "seen"), [(8, 300, False), (400, 40, False), (9, 41, True), (1, 1, False)])
