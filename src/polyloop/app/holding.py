@@ -93,7 +93,8 @@ def end_groups(groups: Sequence[tuple[int, int]]) -> None:
     Leaders are told first: a keeper ends all that its worker has started, also what has left the worker's group, and goes last.
     Whoever does not heed it, or has no leader any more, is killed.
     """
-    there = [(pgid, start) for pgid, start in groups if started(pgid) in (start, None) and _members(pgid)]
+    own = os.getpgid(0)  # whatever the number once was: it is ours now
+    there = [(pgid, start) for pgid, start in groups if pgid != own and started(pgid) in (start, None) and _members(pgid)]
     for pgid, start in there:
         if start and started(pgid) == start:
             with suppress(ProcessLookupError):
