@@ -9,7 +9,7 @@ from typing import Any
 
 import openpyxl
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from polyloop.contract.problem import ProblemError
@@ -66,6 +66,7 @@ def test_what_is_no_table_of_values_is_refused(monkeypatch: pytest.MonkeyPatch) 
     assert reason("a.csv", b"1,2\n3,4\n") == "too_large"
 
 
+@example([[";", ";\n;", "="], [";", "=", ";\n;"]])
 @given(st.lists(st.lists(st.text("ab,;\"\n 一二'=", min_size=1, max_size=5), min_size=2, max_size=4), min_size=2, max_size=5))
 def test_what_a_writer_quotes_comes_back(rows: list[list[str]]) -> None:
     import csv

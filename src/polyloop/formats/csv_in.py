@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 from typing import Final
 
 from polyloop.formats.blocks import Block, Cell, Document, Loss, Run, Table
@@ -13,6 +14,7 @@ from polyloop.formats.problems import unreadable
 
 _DELIMITERS: Final = ",;\t|"
 _SAMPLE_CHARS: Final = 64 * 1024
+_SAMPLE_ROWS: Final = 50
 
 
 def read_csv(name: str, data: bytes) -> Document:
@@ -46,10 +48,14 @@ def _delimiter(name: str, text: str) -> str:
 
     def evenness(delimiter: str) -> tuple[int, int]:
         sample = text[:_SAMPLE_CHARS].rpartition("\n")[0] or text[:_SAMPLE_CHARS]
+        widths: list[int] = []
         try:
-            widths = [len(row) for _, row in zip(range(50), csv.reader(io.StringIO(sample, newline=""), delimiter=delimiter), strict=False) if row]
-        except csv.Error:
-            return 0, 0
+            reader = csv.reader(io.StringIO(sample, newline=""), delimiter=delimiter, strict=True)
+            for row in itertools.islice(reader, _SAMPLE_ROWS):
+                widths += [len(row)] if row else []
+        except csv.Error as error:
+            if "end of data" not in str(error):  # the sample may end within quotes; else these quotes are not parted so
+                return 0, 0
         usual = max(set(widths), key=widths.count) if widths else 1
         return (widths.count(usual), usual) if usual > 1 else (0, 0)
 
