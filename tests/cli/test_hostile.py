@@ -19,11 +19,11 @@ def test_a_run_id_that_no_store_can_hold_is_a_bad_request_and_to_readers_an_unkn
         code, told = desk.json("run", desk.request(name, head=head))
         assert (code, told["error"]["kind"], told["error"]["details"]["field"]) == (2, "validation", "run_id")
     half = "x\udcff"
-    assert desk.json("run", desk.request(), "--run-id", half)[1]["error"]["details"]["field"] == "run_id"
-    for words in (("show", half), ("resume", ""), ("verify", half), ("cancel", half), ("settle", half, "--call", "0", "--as", "done")):
-        code, told = desk.json(*words)
-        assert (words, code, told["error"]["kind"]) == (words, 2, "not_found")
-    assert desk.json("runs", "--continuation", half)[1]["error"]["kind"] == "pagination"
+    for words in (("run", desk.request(), "--run-id", half), ("show", half), ("cancel", half), ("runs", "--continuation", half)):
+        code, told = desk.json(*words)  # a word that is no Unicode text is refused before any command looks at it
+        assert (words, code, told["error"]["kind"], told["error"]["stage"]) == (words, 2, "validation", "arguments")
+    code, told = desk.json("resume", "")
+    assert (code, told["error"]["kind"]) == (2, "not_found")
 
 
 def test_a_number_in_a_budget_that_is_no_time_a_store_can_hold_is_refused(desk: Desk) -> None:

@@ -31,7 +31,7 @@ def begun(desk: Desk, run: str, kind: str) -> None:
 
 
 def test_a_run_elsewhere_is_told_to_its_end(desk: Desk) -> None:
-    script = [act("look", n=1), act("sleep", s=2.5), act("submit", summary="done")]
+    script = [act("look", n=1), act("sleep", s=6), act("submit", summary="done")]
     running = desk.start("run", desk.request(script=script, head='run_id = "w"'), "--json")
     begun(desk, "w", "step")
     watching = desk.start("watch", "w")
@@ -73,7 +73,7 @@ def test_a_waiting_run_and_one_that_is_not_there(desk: Desk) -> None:
 
 
 def test_on_a_terminal_there_is_a_line_of_what_is_going_on(desk: Desk) -> None:
-    running = desk.start("run", desk.request(script=[act("sleep", s=3), act("submit", summary="x")], head='run_id = "t"'), "--json")
+    running = desk.start("run", desk.request(script=[act("sleep", s=6), act("submit", summary="x")], head='run_id = "t"'), "--json")
     begun(desk, "t", "action_intent")
     page, side = pty.openpty()
     command = [sys.executable, "-m", "polyloop.cli.main", "watch", "t", "--lang", "en"]
