@@ -218,7 +218,7 @@ def test_S2_22_cancel_from_another_process_and_ctrl_c(desk: Desk) -> None:
 
 
 def test_S2_24_a_holder_stopped_past_its_lease_writes_nothing_after_its_successor(desk: Desk) -> None:
-    script = [act("sleep", s=4), act("look", n=1), act("submit", summary="x")]
+    script = [act("sleep", s=8), act("look", n=1), act("submit", summary="x")]
     process = desk.start("run", desk.request(script=script, head='run_id = "z"'), "--json", POLYLOOP_LEASE_S="1")
     wait_for(desk, "z", "action_intent")
     process.send_signal(signal.SIGSTOP)
