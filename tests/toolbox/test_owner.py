@@ -173,3 +173,18 @@ def test_an_idle_worker_that_died_is_replaced_without_a_word() -> None:
         assert text(await actions.execute(action("plain", text="again"))) == "again"
 
     run(body)
+
+
+def test_a_takeover_never_ends_its_own_group_even_without_its_leader() -> None:
+    orphan = """if True:
+        import os
+        from polyloop.app.holding import end_groups
+        if os.fork():
+            os._exit(0)
+        while os.getppid() == os.getpgid(0):
+            pass
+        end_groups([(os.getpgid(0), 1)])
+        print("alive", flush=True)
+    """
+    done = subprocess.run([sys.executable, "-c", orphan], start_new_session=True, capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout == "alive\n", done.stderr
