@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from polyloop.canvas.model import EMPTY, NO_ROWS, Change, Draft, Edge, Item, Node, Row, full, inverse, named, row_digest, summed
+from polyloop.journal.carry import apart, is_name
 from polyloop.testing.canvas import Shelf
 
 IDS = st.sampled_from(["a", "b", "c", "d"])
@@ -109,3 +110,14 @@ def test_a_draft_reads_what_it_holds_and_tells_only_what_differs() -> None:
     again.drop(Row(node="m", id="r", place=2))
     assert named(again.changes()) == {"added": [], "updated": ["m"], "removed": []}
     assert len(again.changes()) == 2
+
+
+NAMES = st.text(st.characters(categories=["L", "N", "P", "Zs"]), min_size=1, max_size=12).filter(is_name)
+
+
+@given(NAMES, NAMES, NAMES, NAMES)
+def test_what_a_session_keeps_of_one_canvas_has_a_name_of_its_own(session: str, under: str, other: str, beside: str) -> None:
+    """Blanks may stand in names: what joins two of them may stand in none."""
+    assert not is_name(apart(session, under))
+    assert (apart(session, under) == apart(other, beside)) == ((session, under) == (other, beside))
+    assert apart(f"{session} {under}", "") != apart(session, under)

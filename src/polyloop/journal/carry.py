@@ -137,8 +137,8 @@ def after_failure(process: Generator[leaf.Command, Any, Answer], answers: list[T
 
 
 def apart(session: str, under: str) -> str:
-    """The name under which a session keeps what it knows of one thing alone."""
-    return f"{session} {under}" if under else session
+    """The name under which a session keeps what it knows of one thing alone. No session can be named so: see `is_name`."""
+    return f"{session}\x1f{under}" if under else session
 
 
 class Carried(Struct, frozen=True, kw_only=True):

@@ -25,7 +25,7 @@ from ..db import tasks as rows
 from ..files.threads import in_thread
 from ..journal import operations, spending
 from ..journal.book import Book
-from ..journal.carry import Caller, Carried, check_session, parted, typed
+from ..journal.carry import Caller, Carried, apart, check_session, parted, typed
 from . import looking, people, store, tasks, wishes
 from .desk import Desk
 from .leaves import TASK_GET
@@ -133,7 +133,7 @@ class MediaRuntime(Book):
 
         def look(tx: Tx) -> tuple[str, bytes]:
             if transient:
-                facts = operations.facts(tx, self.tenant, f"{caller.session} {caller.within}")
+                facts = operations.facts(tx, self.tenant, apart(caller.session, caller.within))
                 return "image/png", looking.transient_bytes(tx, self.tenant, Session("read_only", facts), transient, self._now_ms())
             seen = self.rooms.surface_of(tx, self.tenant, caller.owner, caller.within).seen(node_id)
             asset = store.find_asset(tx, self.tenant, store.sha_of(seen.asset)) if seen else None
