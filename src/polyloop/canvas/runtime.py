@@ -12,7 +12,6 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ..contract.leaf import Call
 from ..contract.ledger import Entry
 from ..contract.operation import Answer
 from ..contract.problem import FieldProblem, ProblemError, bad_arguments, is_object, problem
@@ -20,7 +19,7 @@ from ..contract.session import Issued
 from ..db import Database, Tx
 from ..journal import operations
 from ..journal.book import Book
-from ..journal.carry import Caller, Carried, apart, check_session, is_name, parted, typed
+from ..journal.carry import Caller, Carried, apart, asked, check_session, is_name, parted, typed
 from .arranging import WISH, WISHES
 from .desk import Desk
 from .doings import DOINGS
@@ -49,12 +48,9 @@ class CanvasRuntime(Book):
                 return replace(missing(caller.within).problem, operation=doing.op.name)
             own, beside = parted(doing.op, arguments)
             foretold = is_object(own) and own.get("dryRun") is True
-            dry = caller.dry_run or foretold
-            key = "" if dry else beside.get("operationKey") or caller.key
-            call = Call(
-                operation_id=self._new_id(), arguments=own, now_ms=self._now_ms(), within=f"{caller.owner}/{caller.within}", key=key,
-                plan_id=caller.plan_id, approved_by=caller.approved_by, dry_run=dry,
-                continues=(await self.recorded(beside["continues"])).entry if "continues" in beside else None,
+            call = asked(
+                own, beside, replace(caller, dry_run=caller.dry_run or foretold), operation_id=self._new_id(), now_ms=self._now_ms(),
+                within=f"{caller.owner}/{caller.within}", continues=await self.continued(beside),
             )  # fmt: skip
             carried = Carried(
                 db=self.db, tenant=self.tenant, op=doing.op, call=call, caller=caller, under=caller.within,

@@ -30,7 +30,7 @@ from ..files.threads import in_thread
 from ..ids import salt
 from ..journal import operations
 from ..journal.book import Book
-from ..journal.carry import Caller, Told, after_failure, answer_of, answering, check_session, is_name, lost, parted, typed
+from ..journal.carry import Caller, Told, after_failure, answer_of, answering, asked, check_session, is_name, lost, parted, typed
 from ..journal.operations import Recorded
 from . import access, limits, service, tasks
 from . import requests as ask
@@ -72,10 +72,8 @@ class DocRuntime(Book):
             op = OPERATIONS[name]
             own, beside = parted(op, arguments)
             earlier = await self.recorded(beside["continues"]) if "continues" in beside else None
-            key = "" if caller.dry_run else beside.get("operationKey") or caller.key
-            call = Call(
-                operation_id=self._new_id(), arguments=own, now_ms=self._now_ms(), key=key, plan_id=caller.plan_id,
-                approved_by=caller.approved_by, continues=earlier.entry if earlier else None, dry_run=caller.dry_run,
+            call = asked(
+                own, beside, caller, operation_id=self._new_id(), now_ms=self._now_ms(), continues=earlier.entry if earlier else None
             )  # fmt: skip
             answer = await self._operate(op, call, caller, memo_of(earlier.memo) if earlier else None)
             return await self._as_task(name, answer) if name in TASKED else answer

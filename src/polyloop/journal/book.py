@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from ..contract.approval import Approval, Decision, at, decide
@@ -68,6 +68,10 @@ class Book:
         if found is None or not found.entry.operation.startswith(self.prefix):
             raise problem("not_found", f"there is no operation {operation_id}", stage="resolve", details={"operationId": operation_id})
         return found
+
+    async def continued(self, beside: Mapping[str, str]) -> Entry | None:
+        """The operation that a call goes on with. Raises not_found."""
+        return (await self.recorded(beside["continues"])).entry if "continues" in beside else None
 
     async def task(self, task_id: str) -> Ticket:
         """A task an operation of this subject began. Raises not_found."""

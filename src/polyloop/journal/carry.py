@@ -6,7 +6,7 @@ same answers again with the failure in place of the last one, and makes the rece
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, Final, Protocol
 
@@ -134,6 +134,23 @@ def after_failure(process: Generator[leaf.Command, Any, Answer], answers: list[T
         return Problem(why.kind, why.message, operation=operation, stage=why.stage, execution_started=why.execution_started)
     told = iter([value for _, value in answers[:-1]])
     return drive(process, lambda command: why if isinstance(command, leaf.Settle) else next(told))
+
+
+def asked(
+    own: dict[str, Any],
+    beside: Mapping[str, str],
+    caller: Caller,
+    *,
+    operation_id: str,
+    now_ms: int,
+    within: str = "",
+    continues: Entry | None = None,
+) -> Call:
+    """The call that a caller makes with what `parted` gave. A key said with it counts before the run's own; a plan alone has none."""
+    return Call(
+        operation_id=operation_id, arguments=own, now_ms=now_ms, within=within, plan_id=caller.plan_id, approved_by=caller.approved_by,
+        key="" if caller.dry_run else beside.get("operationKey") or caller.key, continues=continues, dry_run=caller.dry_run,
+    )  # fmt: skip
 
 
 def apart(session: str, under: str) -> str:

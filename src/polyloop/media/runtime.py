@@ -13,7 +13,6 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
-from ..contract.leaf import Call
 from ..contract.ledger import Entry
 from ..contract.operation import Answer
 from ..contract.problem import ProblemError, problem
@@ -25,7 +24,7 @@ from ..db import tasks as rows
 from ..files.threads import in_thread
 from ..journal import operations, spending
 from ..journal.book import Book
-from ..journal.carry import Caller, Carried, apart, check_session, parted, typed
+from ..journal.carry import Caller, Carried, apart, asked, check_session, parted, typed
 from . import looking, people, store, tasks, wishes
 from .desk import Desk
 from .leaves import TASK_GET
@@ -63,11 +62,9 @@ class MediaRuntime(Book):
             if tool.op is TASK_GET and not TASK_GET.arguments.problems(arguments):
                 await self._moved(arguments["taskId"], caller)
             own, beside = parted(tool.op, arguments)
-            key = "" if caller.dry_run else beside.get("operationKey") or caller.key
-            call = Call(
-                operation_id=self._new_id(), arguments=own, now_ms=self._now_ms(), within=f"{caller.owner}/{caller.within}", key=key,
-                plan_id=caller.plan_id, approved_by=caller.approved_by, dry_run=caller.dry_run,
-                continues=(await self.recorded(beside["continues"])).entry if "continues" in beside else None,
+            call = asked(
+                own, beside, caller, operation_id=self._new_id(), now_ms=self._now_ms(), within=f"{caller.owner}/{caller.within}",
+                continues=await self.continued(beside),
             )  # fmt: skip
             carried = Carried(
                 db=self.db, tenant=self.tenant, op=tool.op, call=call, caller=caller, under=caller.within,
