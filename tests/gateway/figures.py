@@ -63,23 +63,22 @@ def rss_mb() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-async def cpu_ms(call: Callable[[], Awaitable[Any]], times: int) -> float:
-    """The least of five rounds, so that a busy machine does not count."""
-    rounds: list[float] = []
-    for _ in range(5):
-        began = time.process_time()
-        for _ in range(times):
-            await call()
-        rounds.append((time.process_time() - began) * 1000 / times)
-    return min(rounds)
+async def cpu_ms(times: int, *calls: Callable[[], Awaitable[Any]]) -> list[float]:
+    """CPU milliseconds of each of these calls: the least of eight rounds, taken in turns, so that neither a busy machine nor its pace counts."""
+    least = [float("inf")] * len(calls)
+    for _ in range(8):
+        for at, call in enumerate(calls):
+            began = time.process_time()
+            for _ in range(times):
+                await call()
+            least[at] = min(least[at], (time.process_time() - began) * 1000 / times)
+    return least
 
 
 async def call_cost(url: str, times: int = 40) -> tuple[float, float]:
     """CPU milliseconds of a call through the gateway, and of a bare post."""
     at = office()
     through = gateway(f"openai:m@{url}", at)
-    ours = await cpu_ms(lambda: chat(through), times)
-    await at.aclose()
     body = {"model": "m", "messages": [{"role": "user", "content": "hello"}]}
     async with httpx2.AsyncClient() as client:
 
@@ -87,7 +86,9 @@ async def call_cost(url: str, times: int = 40) -> tuple[float, float]:
             (await client.post(f"{url}/chat/completions", json=body)).json()
 
         await bare()
-        return ours, await cpu_ms(bare, times)
+        ours, theirs = await cpu_ms(times, lambda: chat(through), bare)
+    await at.aclose()
+    return ours, theirs
 
 
 async def hit_cost(folder: Path, url: str, times: int = 200) -> tuple[float, float]:
@@ -95,8 +96,6 @@ async def hit_cost(folder: Path, url: str, times: int = 200) -> tuple[float, flo
     at = office(folder)
     through = gateway(f"openai:m@{url}", at)
     await chat(through, cache_namespace="ns")
-    ours = await cpu_ms(lambda: chat(through, cache_namespace="ns"), times)
-    await at.aclose()
     connection = apsw.Connection(str(folder / "runs.db"))
     [[digest]] = connection.execute("select digest from gateway_reply")
 
@@ -105,7 +104,9 @@ async def hit_cost(folder: Path, url: str, times: int = 200) -> tuple[float, flo
         [[body]] = connection.execute("select body from gateway_reply where digest = ?", (digest,))
         json.loads(body)
 
-    return ours, await cpu_ms(bare, times)
+    ours, theirs = await cpu_ms(times, lambda: chat(through, cache_namespace="ns"), bare)
+    await at.aclose()
+    return ours, theirs
 
 
 def main() -> None:
