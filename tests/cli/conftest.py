@@ -27,6 +27,13 @@ async def sleep(s: float) -> str:
     await asyncio.sleep(s)
     return "slept"
 
+@polyloop.tool(effect="read", kind="async")
+async def wait() -> str:
+    """Wait until the test lets go."""
+    while not os.path.exists("go"):
+        await asyncio.sleep(0.02)
+    return "went on"
+
 @polyloop.tool(effect="write", replay="report_unknown", kind="async")
 async def note(text: str) -> str:
     """Note."""
@@ -42,6 +49,8 @@ async def slow_note(text: str, s: float) -> str:
     await asyncio.sleep(s)
     return "noted"
 '''
+
+OFFERED = ["submit", *(f"mytools:{name}" for name in ("look", "sleep", "wait", "note", "slow_note"))]
 
 
 def act(tool: str, **args: Any) -> dict[str, str]:
@@ -61,7 +70,7 @@ class Desk:
         (self.folder / f"{name}.jsonl").write_text("".join(json.dumps(x) + "\n" for x in lines))
         steps = "max_valid_steps = 20\nmax_iterations = 40" if budget is None else budget
         (self.folder / name).write_text(
-            f'model = "script:{name}.jsonl"\ntools = ["submit", "mytools:look", "mytools:sleep", "mytools:note", "mytools:slow_note"]\n{head}\n'
+            f'model = "script:{name}.jsonl"\ntools = {json.dumps(OFFERED)}\n{head}\n'
             f'[agent]\nid = "a"\n[budget]\n{steps}\n[[segments]]\nname = "task"\ntext = "do it"\n{tail}\n'
         )
         return name

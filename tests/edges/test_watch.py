@@ -24,21 +24,21 @@ def desk(tmp_path: Path) -> Desk:
 
 
 def begun(desk: Desk, run: str, kind: str) -> None:
-    until = time.monotonic() + 20
+    until = time.monotonic() + 60
     while kind not in [x["kind"] for x in desk.records(run)]:
         assert time.monotonic() < until
         time.sleep(0.1)
 
 
 def test_a_run_elsewhere_is_told_to_its_end(desk: Desk) -> None:
-    script = [act("look", n=1), act("sleep", s=6), act("submit", summary="done")]
+    script = [act("look", n=1), act("wait"), act("submit", summary="done")]
     running = desk.start("run", desk.request(script=script, head='run_id = "w"'), "--json")
     begun(desk, "w", "step")
     watching = desk.start("watch", "w")
     first = [watching.stdout.readline() for _ in range(8)]
-    assert running.poll() is None, "told only after the end"
-    out, _ = watching.communicate(timeout=20)
-    running.communicate(timeout=20)
+    (desk.folder / "go").touch()  # what was told before this was told of a run that could not have ended
+    out, _ = watching.communicate(timeout=60)
+    running.communicate(timeout=60)
     lines = [*first, *out.splitlines()]
     assert watching.returncode == 0
     assert [line.split()[2] for line in lines if line.lstrip().startswith("+")][-4:] == ["->", "<-", "=", "·"]
@@ -53,14 +53,15 @@ def test_S2_27_a_killed_run_is_told_as_interrupted_and_followed_into_its_next_ho
     running = desk.start("run", desk.request(script=script, head='run_id = "k"'), "--json")
     begun(desk, "k", "action_intent")
     watching, staying = desk.start("watch", "k"), desk.start("watch", "k", "--follow")
-    time.sleep(0.5)
+    told = watching.stdout.readline(), staying.stdout.readline()
     running.send_signal(signal.SIGKILL)
     running.communicate()
-    out, _ = watching.communicate(timeout=20)
+    out, _ = watching.communicate(timeout=60)
+    assert told == ("k\n", "k\n")
     assert (watching.returncode, "can be resumed" in out) == (130, True)
     assert staying.poll() is None
     assert desk.json("cancel", "k")[0] == 130
-    out, _ = staying.communicate(timeout=20)
+    out, _ = staying.communicate(timeout=60)
     assert (staying.returncode, "Cancelled" in out) == (130, True)
 
 
@@ -73,7 +74,7 @@ def test_a_waiting_run_and_one_that_is_not_there(desk: Desk) -> None:
 
 
 def test_on_a_terminal_there_is_a_line_of_what_is_going_on(desk: Desk) -> None:
-    running = desk.start("run", desk.request(script=[act("sleep", s=6), act("submit", summary="x")], head='run_id = "t"'), "--json")
+    running = desk.start("run", desk.request(script=[act("wait"), act("submit", summary="x")], head='run_id = "t"'), "--json")
     begun(desk, "t", "action_intent")
     page, side = pty.openpty()
     command = [sys.executable, "-m", "polyloop.cli.main", "watch", "t", "--lang", "en"]
@@ -83,8 +84,10 @@ def test_on_a_terminal_there_is_a_line_of_what_is_going_on(desk: Desk) -> None:
     with suppress(OSError):  # the other side has closed
         while chunk := os.read(page, 65536):
             told += chunk
-    watching.wait(timeout=20)
-    running.communicate(timeout=20)
+            if b"wait is running, " in told:
+                (desk.folder / "go").touch()
+    watching.wait(timeout=60)
+    running.communicate(timeout=60)
     os.close(page)
-    assert b"sleep is running, " in told
+    assert b"wait is running, " in told
     assert b"\x1b[32m" in told
