@@ -7,13 +7,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from polyloop.app.documents import canvases_of
 from polyloop.app.media import SCHEMAS, media_of, media_worker, settings
-from polyloop.canvas.runtime import CanvasRuntime
-from polyloop.clock import SystemClock
 from polyloop.contract.operation import shown
 from polyloop.contract.spend import Grant, micro
 from polyloop.db import Database
-from polyloop.ids import uuid7
 from polyloop.journal.carry import Caller
 from polyloop.media.settings import Settings
 
@@ -25,7 +23,7 @@ class Room:
         self.db, self.settings, self.tenant = db, found or settings(), tenant
         self.media = media_of(db, tenant, self.settings)
         self.worker = media_worker(db, tenant, self.settings)
-        self.canvases = CanvasRuntime(db, tenant, SystemClock().now_ms, uuid7)
+        self.canvases = canvases_of(db, tenant)
         self.canvas = canvas or self.board("canvas_new", {"title": "t"})["data"]["canvasId"]
 
     def call(self, tool: str, args: dict[str, Any], **caller: Any) -> tuple[dict[str, Any], int]:

@@ -35,6 +35,7 @@ EXAMPLES: dict[str, list[dict[str, Any]]] = {
     "image_annotation_render": [{"nodeId": "n1", "annotations": [{"label": "words", "x": 0.5, "y": 0.5}]}],
     "upload": [{"nodeId": "n1", "title": "words", "file": "AAAA"}],
     "task_cancel": [{"taskId": "t1"}],
+    "task_recover": [{"taskId": "t1", "nodeId": "n1"}],
     "task_settle": [{"taskId": "t1", "as": "charged"}],
     "batch_run": [{"nodeId": "n1", **_MODEL, "size": "640x360", "quality": "high"}, {"nodeId": "n1", **_PAIR}],
 }  # fmt: skip

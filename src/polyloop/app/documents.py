@@ -75,7 +75,9 @@ def canvases_of(db: Database, tenant: str) -> CanvasRuntime:
     """The canvases of a tenant."""
     from polyloop.canvas.runtime import CanvasRuntime
 
-    return CanvasRuntime(db, tenant, SystemClock().now_ms, uuid7)
+    from .media import DELIVERIES
+
+    return CanvasRuntime(db, tenant, SystemClock().now_ms, uuid7, deliveries=DELIVERIES)
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from polyloop.canvas.board import Board, By
 from polyloop.canvas.model import Draft, Edge, Node, Row
 from polyloop.canvas.places import below, beside
 from polyloop.canvas.registry import NODE_TYPES
+from polyloop.canvas.seam import Deliveries
 from polyloop.canvas.store import SCHEMAS as CANVAS
 from polyloop.canvas.store import find_canvas
 from polyloop.clock import SystemClock
@@ -132,6 +133,18 @@ class CanvasSurface:
             if row.id in made:
                 draft.put(Row(node=row.node, id=row.id, place=row.place, body={**row.body, "outputNodeId": made[row.id]}))
         self._board.write(draft.changes(), By(actor=actor, operation=operation, at=at))
+
+
+def _ended_meanwhile(board: Board, node: Node) -> dict[str, Any]:
+    return media_tasks.standing(board.tx, *board.key, str((node.body.get("task") or {}).get("taskId", "")), node.id)
+
+
+def _come_back(board: Board, node: Node) -> None:
+    media_tasks.arrived(board.tx, *board.key, str((node.body.get("task") or {}).get("taskId", "")), node.id)
+
+
+#: What tasks of media deliver to nodes.
+DELIVERIES: Final = Deliveries(_ended_meanwhile, _come_back)
 
 
 def surface_of(tx: Tx, tenant: str, owner: str, canvas_id: str) -> CanvasSurface:

@@ -215,7 +215,7 @@ def decoded(text: str) -> tuple[Change, ...]:
 
 def read_back(board: Board, changes: Iterable[Change]) -> list[tuple[Any, str]]:
     """What is stored of the things these changes were about, as digests in the order of the changes; "" = not there."""
-    return [(change.key, _digest_of(_stored(board, change))) for change in changes]
+    return [(change.key, _digest_of(stored(board, change))) for change in changes]
 
 
 def wanted(changes: Iterable[Change]) -> list[tuple[Any, str]]:
@@ -223,7 +223,8 @@ def wanted(changes: Iterable[Change]) -> list[tuple[Any, str]]:
     return [(change.key, _digest_of(change.after)) for change in changes]
 
 
-def _stored(board: Board, change: Change) -> Item | None:
+def stored(board: Board, change: Change) -> Item | None:
+    """What this change is about, as it stands."""
     kind, node_id, item_id = change.key
     if kind == "row":
         return board.row(node_id, item_id)

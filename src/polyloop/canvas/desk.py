@@ -21,7 +21,7 @@ from ..journal import operations
 from ..journal.carry import Caller
 from ..journal.operations import Recorded
 from .board import Board, By, read_back, wanted
-from .seam import GET_STATE, Asked, Doing, Done, Plan
+from .seam import GET_STATE, Asked, Deliveries, Doing, Done, Plan
 from .store import Head, add_canvas, find_canvas
 
 SAVEPOINT: Final = "canvas_steps"
@@ -32,8 +32,9 @@ class Desk:
 
     atomic = True
 
-    def __init__(self, tx: Tx, tenant: str, doing: Doing, caller: Caller, session: Session) -> None:
+    def __init__(self, tx: Tx, tenant: str, doing: Doing, caller: Caller, session: Session, deliveries: Deliveries) -> None:
         self._tx, self._tenant, self._doing, self._caller, self._session = tx, tenant, doing, caller, session
+        self._deliveries = deliveries
         self._asked: Asked | None = None
         self._plan, self._done, self._before = Plan(), Done(), ""
 
@@ -73,6 +74,7 @@ class Desk:
         return Asked(
             op=self._doing.op, args=call.arguments, board=Board(self._tx, self._tenant, head), session=self._session,
             mark=call.operation_id, now_ms=call.now_ms, owner=self._caller.owner, yes=call.approved_by != "",
+            deliveries=self._deliveries,
         )  # fmt: skip
 
     def find_approval(self, command: leaf.FindApproval) -> Approval | None:

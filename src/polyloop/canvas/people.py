@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from ..contract.problem import FieldProblem, problem
 from ..contract.schema import EXACT_MAX
 from . import limits
-from .history import Past, entries, first_undone, last_done, mark
+from .history import Past, carried_out, entries, first_undone, last_done, mark
 from .model import Draft, Node, inverse, named
 from .ops import HASH, ID, PLACE
 from .seam import Asked, Doing, Done, Plan, reading, writing
@@ -116,7 +116,7 @@ def _turning(kind: str, find: Callable[[Any], Past | None]) -> Callable[[Asked],
         past = find(asked.board)
         if past is None:
             raise problem("conflict", f"there is nothing to {kind}", stage="precondition", details={"reason": f"nothing_to_{kind}"})
-        changes = inverse(past.changes) if kind == "undo" else past.changes
+        changes = carried_out(asked.board, inverse(past.changes) if kind == "undo" else past.changes, asked.deliveries.of)
         told = {"revision": past.rev, "changed": named(changes)}
         return Plan(changes=changes, resolved=told, data=told, kind=kind, undoes=past.rev)
 
@@ -124,11 +124,18 @@ def _turning(kind: str, find: Callable[[Any], Past | None]) -> Callable[[Asked],
 
 
 def _undone(asked: Asked, plan: Plan) -> None:
-    mark(asked.board, plan.undoes, "undone")
+    _turned(asked, plan, "undone")
 
 
 def _redone(asked: Asked, plan: Plan) -> None:
-    mark(asked.board, plan.undoes, "done")
+    _turned(asked, plan, "done")
+
+
+def _turned(asked: Asked, plan: Plan, state: str) -> None:
+    mark(asked.board, plan.undoes, state)
+    for change in plan.changes:
+        if change.before is None and isinstance(change.after, Node):
+            asked.deliveries.arrived(asked.board, change.after)
 
 
 def _history(asked: Asked, _: Plan) -> Done:

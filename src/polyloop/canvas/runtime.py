@@ -23,18 +23,21 @@ from ..journal.carry import Caller, Carried, apart, asked, check_session, is_nam
 from .arranging import WISH, WISHES
 from .desk import Desk
 from .doings import DOINGS
-from .seam import Doing
+from .seam import Deliveries, Doing
 from .store import find_canvas, list_canvases, missing
 
 
 class CanvasRuntime(Book):
-    """Safe to use from any task of any loop. `doings` = the operations there are, by tool name."""
+    """Safe to use from any task of any loop. `doings` = the operations there are, by tool name; `deliveries` = what comes to nodes from others."""
 
     prefix = "canvas."
 
-    def __init__(self, db: Database, tenant: str, now_ms: Callable[[], int], new_id: Callable[[], str], doings: Mapping[str, Doing] = DOINGS) -> None:
+    def __init__(
+        self, db: Database, tenant: str, now_ms: Callable[[], int], new_id: Callable[[], str], doings: Mapping[str, Doing] = DOINGS,
+        deliveries: Deliveries | None = None,
+    ) -> None:  # fmt: skip
         super().__init__(db, tenant, now_ms)
-        self._new_id, self._doings = new_id, doings
+        self._new_id, self._doings, self._deliveries = new_id, doings, deliveries or Deliveries()
 
     async def call(self, name: str, arguments: dict[str, Any], caller: Caller | None = None) -> Answer:
         """Run one operation by its tool name. Returns a receipt, a reading or the Problem that stopped it."""
@@ -54,7 +57,7 @@ class CanvasRuntime(Book):
             )  # fmt: skip
             carried = Carried(
                 db=self.db, tenant=self.tenant, op=doing.op, call=call, caller=caller, under=caller.within,
-                desk=lambda tx, session: Desk(tx, self.tenant, doing, caller, session),
+                desk=lambda tx, session: Desk(tx, self.tenant, doing, caller, session, self._deliveries),
             )  # fmt: skip
             answer = await carried.answer()
             return {**answer, **answer["plan"]["resolved"]} if foretold and isinstance(answer, dict) else answer

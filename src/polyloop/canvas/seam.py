@@ -17,7 +17,7 @@ from ..contract.schema import Shape, closed
 from ..contract.session import Fact, Need, Session
 from ..contract.snapshot import State
 from .board import Board
-from .model import Change, Draft
+from .model import Change, Draft, Node
 
 CONTRACT: Final = "canvas.operation.v1"
 READ: Final = "canvas.read.v1"
@@ -48,6 +48,15 @@ def whole_texts(schema: Any) -> Any:
     return out
 
 
+class Deliveries(Struct, frozen=True):
+    """What others deliver to nodes, outside the order of do and undo. `of` = what stands on a node that comes back, if they have ended with
+    it meanwhile; `arrived` = it has come back, and with it what they had for it.
+    """
+
+    of: Callable[[Board, Node], dict[str, Any]] = lambda _, __: {}
+    arrived: Callable[[Board, Node], None] = lambda _, __: None
+
+
 class Asked(Struct, frozen=True, kw_only=True):
     """The circumstances of one call. `mark` = the id of the operation: ids the server makes come from it; `yes` = a person
     says yes with the call.
@@ -61,6 +70,7 @@ class Asked(Struct, frozen=True, kw_only=True):
     now_ms: int
     owner: str
     yes: bool = False
+    deliveries: Deliveries = Deliveries()
 
     @property
     def canvas_id(self) -> str:

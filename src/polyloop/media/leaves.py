@@ -105,6 +105,11 @@ SETTLE: Final = _leaf(
     "task_settle", {"taskId": _LONG_ID, "as": {"enum": ["charged", "not_charged"]}}, "taskId", "as", effect="write", confirm=True,
     steps=(Step("settle", effect=True, reply=Shape({"type": "object", "required": ["taskId", "state"]}), echo=("taskId",)),), output=_TOLD,
 )  # fmt: skip
+RECOVER: Final = _leaf(
+    "task_recover", {"taskId": _LONG_ID, "nodeId": ID}, "taskId", "nodeId", effect="write",
+    steps=(Step("place", effect=True, reply=Shape({"type": "object", "required": ["taskId", "nodeIds", "snapshotHash"]}), echo=("taskId",)),),
+    output=_TOLD,
+)  # fmt: skip
 UPLOAD: Final = _leaf(
     "upload", {"nodeId": ID, "title": _TITLE, "file": {"type": "string", "maxLength": 64 << 20, "description": "the file, base64"}},
     "nodeId", "title", "file", effect="write",

@@ -18,7 +18,7 @@ from ..contract.spend import ChargeKind
 from ..db import tasks as rows
 from ..journal import spending
 from . import catalog, store, tasks
-from .leaves import BATCH_RUN, CANCEL, SETTLE, UPLOAD
+from .leaves import BATCH_RUN, CANCEL, RECOVER, SETTLE, UPLOAD
 from .picture import libraries
 from .seam import CANVAS_READ, NODE, Asked, Placed, Plan, Tool
 from .wishes import Draft, Given, chosen, idle, intent_of, new_node, spec_of, wish_of
@@ -122,6 +122,50 @@ def _settle(asked: Asked) -> Plan:
     return Plan(prepared=Prepared(**about, resolved={"as": asked.args["as"]}), act=act, end=end)
 
 
+# --- a result without a node -----------------------------------------------------------------------------------------
+
+
+def _recover(asked: Asked) -> Plan:
+    """A result whose node is gone, on new nodes; it was paid for and costs nothing. (As a new node: nothing is written over.)"""
+    task, body = tasks.find(asked.tx, asked.tenant, asked.caller.owner, asked.canvas_id, asked.args["taskId"])
+    about: dict[str, Any] = {"target": {"canvasId": asked.canvas_id, "taskId": task.id}, "target_id": asked.canvas_id}
+    assets = [asset for sha in body.results if (asset := store.find_asset(asked.tx, asked.tenant, sha))]
+    names = numbered(asked.args["nodeId"], len(assets))
+    problems = [FieldProblem("nodeId", "exists", "nothing is written over") for name in names if asked.surface.seen(name)][:1]
+    if task.state != "succeeded" or not assets:
+        problems = [FieldProblem("taskId", "no_result", f"this task is {task.state}")]
+    elif body.writeback == "applied" and any(asked.surface.seen(name) for name in tasks.nodes_of(body)):
+        problems = [FieldProblem("taskId", "delivered", "its result is on the canvas")]
+    if problems:
+        return idle(Prepared(**about, problems=tuple(problems)))
+    layers = tuple({**layer, "nodeId": name} for layer, name in zip(body.layers, names, strict=True)) if body.layers else ()
+    state = {"taskId": task.id, "status": task.state}
+    titles = [f"{body.title} · {layer['name']}"[:240] for layer in layers] or [body.title]
+    placed = [
+        Placed(id=name, type=asset.mode, title=title, body={"prompt": body.spec.prompt, "asset": asset.body, "task": state})
+        for name, title, asset in zip(names, titles, assets, strict=True)
+    ]
+
+    def act(step_id: str) -> dict[str, Any]:
+        asked.surface.place(placed, actor=asked.actor, operation=asked.call.operation_id, at=asked.call.now_ms)
+        over = replace(body, node=names[0], layers=layers, writeback="applied", reason="")
+        rows.withdraw(asked.tx, task._replace(body=tasks.text_of(over)))
+        return {"taskId": task.id, "nodeIds": names, "snapshotHash": asked.surface.content_hash}
+
+    def end(reply: dict[str, Any]) -> Conclusion:
+        there = [seen.asset if (seen := asked.surface.seen(name)) else None for name in reply["nodeIds"]]
+        proof = compared("readback", digest([asset.body for asset in assets]), digest(there))
+        known = (Read(CANVAS_READ, asked.canvas_id, 1, asked.surface.content_hash), Issued(NODE, tuple(names), asked.canvas_id))
+        return Conclusion(data={"canvasId": asked.canvas_id, **reply}, proofs=(proof,), facts=known, compensation=_STAYS)
+
+    return Plan(prepared=Prepared(**about), act=act, end=end)
+
+
+def numbered(first: str, count: int) -> list[str]:
+    """The nodes of several results, named after that of the first."""
+    return [first, *(f"{first}_{n}" for n in range(2, count + 1))]
+
+
 # --- a batch plan ----------------------------------------------------------------------------------------------------
 
 
@@ -218,5 +262,6 @@ TABLE: Final[tuple[Tool, ...]] = (
     Tool(op=UPLOAD, purpose="Bring a picture, clip or sound onto the canvas as a new node.", plan=_upload, people=True),
     Tool(op=CANCEL, purpose="Cancel a task.", plan=_cancel, people=True),
     Tool(op=SETTLE, purpose="Say what a task nobody can tell anything of has cost; it ends.", plan=_settle, people=True),
+    Tool(op=RECOVER, purpose="Put a result whose node is gone on a new one; it costs nothing.", plan=_recover, people=True),
     Tool(op=BATCH_RUN, purpose="Run a batch plan: one approval for all its rows.", plan=_batch, people=True),
 )

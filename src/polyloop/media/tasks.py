@@ -138,6 +138,32 @@ def told(tx: Tx, task: Task, body: Body) -> MediaTicket:
     return made if error is None else replace(made, error=error)
 
 
+def standing(tx: Tx, tenant: str, canvas: str, task_id: str, node_id: str) -> dict[str, Any]:
+    """What an ended task has put on this node of its canvas, or would have; {} = nothing."""
+    task = tasks.find(tx, tenant, task_id)
+    if task is None or task.kind not in KINDS or not ended(task):
+        return {}
+    body = body_of(task)
+    names = nodes_of(body)
+    if body.canvas != canvas or node_id not in names:
+        return {}
+    found = find_asset(tx, tenant, body.results[names.index(node_id)]) if body.results else None
+    return {"task": {"taskId": task.id, "status": task.state}, **({"asset": found.body} if found else {})}
+
+
+def arrived(tx: Tx, tenant: str, canvas: str, task_id: str, node_id: str) -> None:
+    """Its one file is on its node after all. (Layers are delivered together or not at all.)"""
+    if standing(tx, tenant, canvas, task_id, node_id) and (task := tasks.find(tx, tenant, task_id)):
+        body = body_of(task)
+        if not body.layers:
+            tasks.withdraw(tx, task._replace(body=text_of(replace(body, writeback="applied", reason=""))))
+
+
+def nodes_of(body: Body) -> list[str]:
+    """The nodes of its results, in their order."""
+    return [layer["nodeId"] for layer in body.layers] or [body.node]
+
+
 def _result(tx: Tx, task: Task, body: Body) -> dict[str, Any]:
     found = [(find_asset(tx, task.tenant, sha), asset_bytes(tx, task.tenant, sha)) for sha in body.results]
     assets = [asset.body for asset, _ in found if asset]
