@@ -52,7 +52,7 @@ def test_S1_92_S1_95_S1_96_every_status_in_every_language_has_four_parts_in_orde
 
 @pytest.mark.parametrize("lang", LANGS)
 def test_every_doing_every_reason_and_every_end_has_its_words(lang: Lang) -> None:
-    whats, whys = {"other", *(what for _, what in DOINGS)}, {*KINDS, "timeout", "other"}
+    whats, whys = {"other", *(what for _, what in DOINGS)}, {*KINDS, "timeout", "expired", "other"}
     assert {f"do.{w}" for w in whats} == {c for c in FINAL if c.startswith("do.")}
     assert {f"why.{w}" for w in whys} == {c for c in FINAL if c.startswith("why.")}
     assert {f"is.{s}" for s in STATUSES} == {c for c in FINAL if c.startswith("is.")}

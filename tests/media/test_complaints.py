@@ -1,19 +1,24 @@
 """What users of other canvases have complained of, each with the thread it stands in: it does not happen here.
 
-Rows that concern the board alone (a stale tab, cut texts, missing arguments, a second tab) are tested with the canvas.
+Rows that concern the board alone (a stale tab, cut texts, missing arguments, a second tab): `tests/canvas/test_complaints.py`.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import json
 import os
+import sys
 
 import pytest
 from msgspec.structs import replace
 
 from polyloop.media import limits
 from tests.media.room import picture, room
-from tests.media.test_kills import WISH, outside
+from tests.media.test_kills import WISH, forked, outside
+from tests.media.test_runs import FIRST, lay, line
+from tests.outside import command
 
 pytestmark = pytest.mark.needs("media")
 
@@ -192,3 +197,77 @@ def test_cursor_talk_to_figma_70_a_failure_is_not_called_a_person_s_cancel(here)
     here.worker.all()
     told, _ = here.call("task_get", {"taskId": ticket["taskId"]})
     assert (told["state"], "no paint" in told["error"]["message"]) == ("failed", True)
+
+
+def test_infinite_canvas_202_a_prompt_node_is_used_again_and_never_copied(here):
+    here.board("canvas_list_node_types")
+    state = here.board("canvas_get_state")["snapshotHash"]
+    here.board("canvas_apply_ops", {"snapshotHash": state, "ops": [{"type": "add_node", "id": "t", "nodeType": "text", "content": "a river"}]})
+    for n in range(3):
+        here.call("generate_media", picture(f"n{n}", f"a river, {n}", sourceNodeId="t"))
+    found = here.board("canvas_get_state")
+    assert [n["id"] for n in found["nodes"]] == ["t", "n0", "n1", "n2"]
+    assert [(e["fromNodeId"], e["toNodeId"]) for e in found["connections"]] == [("t", f"n{n}") for n in range(3)]
+
+
+def test_invokeai_4764_the_canvas_stays_open_when_all_that_waited_was_cancelled(here):
+    ids = [here.call("generate_media", picture(f"n{n}", f"w{n}"))[0]["taskId"] for n in range(3)]
+    assert [here.call("task_cancel", {"taskId": i})[1] for i in ids] == [0, 0, 0]
+    assert here.worker.all() == 0
+    state = here.board("canvas_get_state")["snapshotHash"]
+    here.board("canvas_apply_ops", {"snapshotHash": state, "ops": [{"type": "update_node", "id": "n0", "patch": {"title": "still mine"}}]})
+    ticket, _ = here.call("generate_media", picture("n9", "w9"))
+    here.worker.all()
+    assert here.call("task_get", {"taskId": ticket["taskId"]})[0]["complete"]
+
+
+def test_open_design_1412_what_nobody_cancelled_is_not_told_as_a_person_s_doing(tmp_path, monkeypatch):
+    """A provider that refuses, fails late, never answers or stops by itself, and a person who cancels: each in its own words."""
+    from polyloop.testing.media_server import MediaServer
+
+    monkeypatch.setattr(limits, "POLL_MS", 5)
+    ends = {"refuse": "failed", "fail_late": "failed", "drop_reply": "unknown", "stopped": "cancelled", "stuck": "cancelled"}
+    with MediaServer(tmp_path / "log", list(ends)) as server, room(tmp_path, outside("replicate", server.url("replicate"))) as here:
+        here.grant("99")
+        for n, (fault, state) in enumerate(ends.items()):
+            task = here.call("generate_media", {**WISH, "nodeId": f"n{n}", "prompt": fault})[0]["taskId"]
+            here.worker.one()
+            if fault == "stuck":
+                here.call("task_cancel", {"taskId": task})
+            here.worker.all()
+            told, _ = here.call("task_get", {"taskId": task})
+            source = {"stopped": "provider", "stuck": "person"}.get(fault)
+            assert (told["state"], told.get("cancellationSource")) == (state, source), fault
+
+
+def test_curie_412_a_question_whose_time_is_over_strands_no_run(tmp_path):
+    """The call was not carried out, the model is told so, and the run goes on; nothing was spent."""
+    lay(tmp_path, spend="")
+    (tmp_path / "replies.jsonl").write_text("".join([*FIRST, line("submit", summary="not made")]))
+    waits = command(tmp_path, "run", "r.toml", "--store", "s.db", "--json").said
+    assert waits["waiting"]["kind"] == "approval"
+
+    def later(*words: str):
+        """A command, half an hour and a minute from now."""
+        out = tmp_path / "out"
+
+        def work() -> int:
+            from polyloop.cli.main import main
+            from polyloop.clock import SystemClock
+
+            now = SystemClock.now_ms
+            SystemClock.now_ms = lambda self: now(self) + 31 * 60 * 1000
+            os.chdir(tmp_path)
+            sys.stdout, sys.argv = out.open("w"), ["polyloop", *words, "--store", "s.db", "--json"]
+            with contextlib.suppress(SystemExit):
+                main()
+            return 0
+
+        assert forked(work) == 0
+        return json.loads(out.read_text())
+
+    told = later("resume", "r1")
+    assert (told["ended"], told["reason"]) == (True, "completed")
+    assert "没有执行（等待批准的时间已过）" in told["finalAnswer"]
+    assert "not_executed" in command(tmp_path, "log", "r1", "--jsonl", "--store", "s.db").out
+    assert [a["state"] for a in later("approvals", "list")["approvals"] if a["state"] in ("pending", "requested")] == []

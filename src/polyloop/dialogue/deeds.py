@@ -141,12 +141,16 @@ def _proved(proof: r.Evidence) -> str:
     return "unreadable" if phase == "succeeded" and not proof.complete else phase
 
 
+#: Causes that are no kind of problem, each with words of its own.
+_OWN: Final = frozenset({"timeout", "expired"})
+
+
 def _why(told: dict[str, Any], code: str) -> str:
     """The cause, not its summary: of a write that stopped half way, what stopped it."""
     error = _part(told, "error")
     failures = cast("list[object]", _part(error, "details").get("failures") or [])
     said = [*(f.get("kind") for f in failures if is_object(f)), error.get("kind"), KIND_BY_CODE.get(code, code)]
-    return next((str(kind) for kind in said if kind in KINDS or kind == "timeout"), "other")
+    return next((str(kind) for kind in said if kind in KINDS or kind in _OWN), "other")
 
 
 def _part(told: dict[str, Any], name: str) -> dict[str, Any]:

@@ -9,10 +9,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
-from msgspec import UNSET, Struct, field
+from msgspec import UNSET, Struct, UnsetType, field
 from msgspec.structs import replace
 
 from ..contract.problem import Problem, ProblemError, problem
@@ -22,7 +22,7 @@ from ..db import Tx, tasks
 from ..db.tasks import NEVER, Task
 from ..journal import spending
 from .provider import Job, Mode, Reference, Work
-from .store import asset_bytes, find_asset
+from .store import asset_bytes, find_asset, to_be_cancelled
 
 KINDS: Final = ("media.image", "media.video", "media.audio", "media.layers")
 
@@ -74,7 +74,9 @@ class Body(Struct, frozen=True, kw_only=True):
 
 
 class MediaTicket(Ticket, frozen=True, kw_only=True, rename="camel"):
-    """A ticket, and where everything stands: `writeback{outcome, reason}`, `billing{state, credits, ...}`, `submission{outcome}`."""
+    """A ticket, and where everything stands: `writeback{outcome, reason}`, `billing{state, credits, ...}`, `submission{outcome}`. Of a
+    cancelled task, who wished it: `cancellationSource` person or provider.
+    """
 
     node_id: str = ""
     title: str = ""
@@ -82,6 +84,7 @@ class MediaTicket(Ticket, frozen=True, kw_only=True, rename="camel"):
     submission: dict[str, Any] = field(default_factory=dict[str, Any])
     writeback: dict[str, Any] = field(default_factory=dict[str, Any])
     billing: dict[str, Any] = field(default_factory=dict[str, Any])
+    cancellation_source: Literal["person", "provider"] | UnsetType = UNSET
 
 
 def body_of(task: Task) -> Body:
@@ -133,7 +136,7 @@ def told(tx: Tx, task: Task, body: Body) -> MediaTicket:
     made = MediaTicket(
         task_id=task.id, kind=task.kind, state=task.state, complete=result is not None, node_id=body.node, title=body.title,
         result=UNSET if result is None else result, synthetic=body.spec.synthetic, submission=_submission(body),
-        writeback=_writeback(body), billing=billing(tx, task.tenant, body),
+        writeback=_writeback(body), billing=billing(tx, task.tenant, body), cancellation_source=_canceller(tx, task),
     )  # fmt: skip
     return made if error is None else replace(made, error=error)
 
@@ -173,6 +176,10 @@ def _result(tx: Tx, task: Task, body: Body) -> dict[str, Any]:
         layers = [{**layer, "asset": asset} for layer, asset in zip(body.layers, assets, strict=True)]
         return {"method": body.spec.method, "layers": layers, "nodeIds": [layer["nodeId"] for layer in body.layers]}
     return {"nodeId": body.node, "asset": assets[0]}
+
+
+def _canceller(tx: Tx, task: Task) -> Literal["person", "provider"] | UnsetType:
+    return UNSET if task.state != "cancelled" else "person" if to_be_cancelled(tx, task.tenant, task.id) else "provider"
 
 
 def _submission(body: Body) -> dict[str, Any]:

@@ -29,7 +29,7 @@ from polyloop.media.studio import Studio
 #: What can go wrong with one submission.
 FAULTS: Final = (
     "", "drop_reply", "refuse", "error_after", "twice", "no_id", "fail_late", "truncate", "cut", "wrong_type", "wrong_size", "lost", "stuck",
-    "slow", "cancel_late", "empty_result",
+    "slow", "cancel_late", "empty_result", "stopped",
 )  # fmt: skip
 _FILE_BYTES: Final = 64 << 20
 #: Polls until a job has ended.
@@ -47,6 +47,8 @@ class Made(Struct):
 
     def state(self) -> str:
         if self.cancelled and self.fault != "cancel_late":
+            return "cancelled"
+        if self.fault == "stopped" and self.polls > 1:  # by nobody's wish
             return "cancelled"
         if self.polls < (2 if self.cancelled else _POLLS.get(self.fault, 2)):
             return "queued" if self.polls == 1 else "running"

@@ -82,6 +82,7 @@ FINAL: Final[dict[str, tuple[str, str]]] = {
     "why.parameter_drift": ("设置与开始时不同", "the settings differ from those it began with"),
     "why.conflict": ("与已有的内容或决定冲突", "it conflicts with what is there or was decided"),
     "why.owned_elsewhere": ("正由别处处理", "it is being handled elsewhere"),
+    "why.expired": ("等待批准的时间已过", "the time for approving it was over"),
     "why.timeout": ("超过了时限", "it took too long"),
     "why.other": ("执行时出错", "an error occurred"),
     "run.budget_exhausted": ("限额已用完，任务就此结束", "The limit is used up; the task ended there"),
