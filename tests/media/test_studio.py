@@ -35,7 +35,7 @@ def test_S1_5_a_made_file_decodes_whole_and_is_what_was_asked_for(mode, files):
     facts = accepted(files[mode], WORKS[mode])
     assert (facts.width, facts.height) == (WORKS[mode].width, WORKS[mode].height)
     assert facts.seconds == pytest.approx(WORKS[mode].seconds, abs=0.1)
-    assert _made(WORKS[mode]) == files[mode]
+    assert {_made(WORKS[mode]) for _ in range(6)} == {files[mode]}
 
 
 def test_the_picture_says_that_it_is_synthetic(files):

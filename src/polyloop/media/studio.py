@@ -142,6 +142,10 @@ def _sound(work: Work) -> bytes:
     return out.getvalue()
 
 
+#: With its weighing of blocks by what follows them (mbtree) the encoder wrote another file each time, with one thread too.
+ENCODER: Final = {"preset": "veryfast", "crf": "26", "threads": "1", "mbtree": "0"}
+
+
 def _clip(work: Work) -> bytes:
     """H.264 and, if wanted, AAC in MP4: the scene, drifting."""
     out, frames = io.BytesIO(), round(work.seconds * FPS)
@@ -149,7 +153,7 @@ def _clip(work: Work) -> bytes:
     wide = np.asarray(_scene(work, work.width + room, work.height))
     container: Any  # the streams of the library are typed by halves
     with av.open(out, "w", format="mp4") as container:
-        video = container.add_stream("libx264", rate=FPS, options={"preset": "veryfast", "crf": "26", "threads": "1"})
+        video = container.add_stream("libx264", rate=FPS, options=ENCODER)
         video.width, video.height, video.pix_fmt = work.width, work.height, "yuv420p"
         audio = container.add_stream("aac", rate=RATE, layout="mono") if work.sound else None
         for n in range(frames):
