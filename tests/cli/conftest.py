@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests import outside
 
 TOOLS = '''
 import asyncio, os, time
@@ -76,10 +77,8 @@ class Desk:
         return name
 
     def start(self, *words: str, **env: str) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "polyloop.cli.main", *words]
-        return subprocess.Popen(
-            command, cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "POLYLOOP_LANG": "en", **env}
-        )
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        return outside.start(*outside.POLYLOOP, *words, cwd=self.folder, env={**os.environ, "POLYLOOP_LANG": "en", **env}, **pipes)
 
     def call(self, *words: str, **env: str) -> tuple[int, str]:
         process = self.start(*words, **env)

@@ -64,13 +64,13 @@ class Zoo(Desk):
             time.sleep(0.1)
 
     def processes(self) -> dict[int, str]:
-        """All living processes that carry the mark: pid and command line."""
+        """All living processes that carry the mark in their environment or work in the folder: pid and command line."""
         mark, found = f"ZOO={self.folder}\0".encode(), dict[int, str]()
         for entry in Path("/proc").iterdir():
             try:
                 if (
                     entry.name.isdigit()
-                    and mark in (entry / "environ").read_bytes()
+                    and (mark in (entry / "environ").read_bytes() or (entry / "cwd").samefile(self.folder))
                     and "Z" not in (entry / "stat").read_text().rsplit(")", 1)[1][:3]
                 ):
                     found[int(entry.name)] = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
