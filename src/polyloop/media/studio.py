@@ -147,7 +147,9 @@ ENCODER: Final = {"preset": "veryfast", "crf": "26", "threads": "1", "mbtree": "
 
 
 def _clip(work: Work) -> bytes:
-    """H.264 and, if wanted, AAC in MP4: the scene, drifting."""
+    """H.264 and, if wanted, AAC in MP4: the scene, drifting. The same bytes each time, so a result asked for again after a crash
+    is the same asset: one thread, and none of the encoder's shortcuts that depend on the machine or on what memory held before.
+    """
     out, frames = io.BytesIO(), round(work.seconds * FPS)
     room = max(work.width, work.height) // 10 // 2 * 2
     wide = np.asarray(_scene(work, work.width + room, work.height))
