@@ -10,6 +10,7 @@ from __future__ import annotations
 import atexit
 import functools
 import gc
+import importlib
 import json
 import os
 import runpy
@@ -27,6 +28,11 @@ ROOT = Path(__file__).parents[1]
 POLYLOOP = ("-m", "polyloop.cli.main")
 #: More than a request is: words, folder and environment.
 MOST = 1 << 20
+#: What commands load when they first need it.
+WARM = (
+    "polyloop.app.api", "polyloop.documents.worker", "polyloop.canvas.runtime", "polyloop.formats.markdown_in", "polyloop.formats.html_in",
+    "polyloop.formats.html_out", "jsonschema_rs", "httpx2", "http.server", "idna", "mimetypes",
+)  # fmt: skip
 
 
 class Done(NamedTuple):
@@ -56,7 +62,8 @@ def run(*words: object, input: Any = None, timeout: float | None = None, **kept:
     if kept.pop("capture_output", False):
         kept |= {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     check = kept.pop("check", False)
-    with start(*words, stdin=subprocess.DEVNULL if input is None else subprocess.PIPE, **kept) as process:
+    kept.setdefault("stdin", subprocess.DEVNULL if input is None else subprocess.PIPE)
+    with start(*words, **kept) as process:
         try:
             out, err = process.communicate(input, timeout)
         except BaseException:
@@ -124,9 +131,10 @@ def serve(number: int) -> None:
     import typer.main
     from typer.testing import CliRunner
 
-    import polyloop.app.api
     import polyloop.cli.main
 
+    for module in WARM:
+        importlib.import_module(module)
     typer.main.get_command = functools.cache(typer.main.get_command)  # the same tree of commands for all of them
     assert CliRunner().invoke(polyloop.cli.main.app, ["runs", "--limit", "none"]).exit_code == 2  # loads what reading words needs
     gc.collect()

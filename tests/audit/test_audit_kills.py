@@ -11,12 +11,12 @@ import os
 import random
 import re
 import subprocess
-import sys
 import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from tests import outside
 from tests.audit.test_audit_command import SAMPLE, audit, log, plain, polyloop
 
 SOAK = bool(os.environ.get("POLYLOOP_SOAK"))
@@ -27,7 +27,7 @@ SLOW = 30.0
 
 def started(folder: Path, path: str, pause_s: float) -> subprocess.Popen[bytes]:
     place = [str(folder / "out"), str(folder / "runs.db"), "acme", "zh", "rules:audit"]
-    return subprocess.Popen([sys.executable, "-m", "polyloop.cli.slow_audit", path, str(pause_s), str(SAMPLE), *place], cwd=folder)
+    return outside.start("-m", "polyloop.cli.slow_audit", path, pause_s, SAMPLE, *place, cwd=folder)
 
 
 def killed_at(folder: Path, path: str) -> int:

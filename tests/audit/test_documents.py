@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.outside import command
 
 NOTICE = "# 关于采购的通知\n\n一、总则。金额为壹佰元（200元）。。\n\n三、附则。2026年2月30日施行\n"
 
 
 def polyloop(*words: str, given: dict[str, Any] | None = None) -> tuple[dict[str, Any], int]:
     text = json.dumps(given) if given is not None else ""
-    told = subprocess.run([sys.executable, "-m", "polyloop.cli.main", *words, "--json"], check=False, capture_output=True, input=text, text=True)
-    assert told.stdout, told.stderr
-    return json.loads(told.stdout), told.returncode
+    told = command(Path.cwd(), *words, "--json", stdin=text)
+    assert told.out, told.err
+    return json.loads(told.out), told.code
 
 
 def call(op: str, args: dict[str, Any]) -> dict[str, Any]:

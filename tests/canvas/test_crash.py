@@ -6,7 +6,6 @@ import os
 import random
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from polyloop.contract.receipt import Receipt
 from polyloop.db import CommitUnknown, Database, DbError
 from polyloop.db.sqlite import SqliteSession
 from polyloop.journal import operations
+from tests import outside
 from tests.canvas.easel import Easel, node
 
 PAINTER = Path(__file__).with_name("painter.py")
@@ -25,8 +25,7 @@ KILLS = 60 if SOAK else 5
 
 
 def start(path: Path, easel: Easel, name: str, calls: int) -> subprocess.Popen[str]:
-    words = [sys.executable, str(PAINTER), str(path), easel.tenant, easel.canvas, name, str(calls), str(OPS)]
-    return subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+    return outside.start(PAINTER, path, easel.tenant, easel.canvas, name, calls, OPS, stdout=subprocess.PIPE, text=True)
 
 
 def told(lines: str) -> dict[str, list[int]]:

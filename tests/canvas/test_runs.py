@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,7 @@ from polyloop.canvas.model import EMPTY
 from polyloop.cli.main import app
 from polyloop.dialogue.policy import policy
 from polyloop.media.runtime import TOOLS
+from tests import outside
 from tests.canvas.easel import node
 
 KILLED = Path(__file__).parents[1] / "documents" / "killed_run.py"
@@ -56,9 +55,8 @@ def polyloop(*words: object, stdin: str = "") -> tuple[int, Any]:
 
 def run(folder: Path) -> tuple[int, Any]:
     """`polyloop run` leaves its process for good, so it has one of its own."""
-    command = [sys.executable, "-m", "polyloop.cli.main", "run", str(folder / "r.toml"), "--store", str(folder / "s.db"), "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    return done.returncode, json.loads(done.stdout)
+    done = outside.command(Path.cwd(), "run", folder / "r.toml", "--store", folder / "s.db", "--json")
+    return done.code, json.loads(done.out)
 
 
 def lay(folder: Path, lines: Iterable[str], mode: str = "auto") -> str:
@@ -105,8 +103,8 @@ def test_S1_49_request_approval_waits(tmp_path: Path) -> None:
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_S1_42_a_run_killed_beside_its_write_has_one_node(tmp_path: Path, when: str) -> None:
     canvas = lay(tmp_path, [*READ, WRITE, SUBMIT])
-    command = [sys.executable, str(KILLED), when, "canvas_apply_ops", str(tmp_path / "r.toml"), str(tmp_path / "s.db")]
-    assert subprocess.run(command, capture_output=True, check=False).returncode == -signal.SIGKILL
+    killed = outside.run(KILLED, when, "canvas_apply_ops", tmp_path / "r.toml", tmp_path / "s.db", capture_output=True)
+    assert killed.returncode == -signal.SIGKILL
     code, result = run(tmp_path)
     assert (code, result["reason"], ids(tmp_path, canvas)) == (0, "completed", ["a"])
 

@@ -6,10 +6,10 @@ import concurrent.futures
 import json
 import os
 import pty
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
+
+from tests import outside
 
 from .conftest import Desk, act
 
@@ -122,8 +122,7 @@ def test_a_terminal_gets_a_form(desk: Desk) -> None:
     desk.json("run", request)
     ours, theirs = pty.openpty()
     os.write(ours, "2\n\n水墨\n".encode())
-    command = [sys.executable, "-m", "polyloop.cli.main", "answer", "r1", "--lang", "en"]
-    done = subprocess.run(command, cwd=desk.folder, stdin=theirs, capture_output=True, text=True, timeout=60, check=True)
+    done = outside.run(*outside.POLYLOOP, "answer", "r1", "--lang", "en", cwd=desk.folder, stdin=theirs, capture_output=True, text=True, check=True)
     os.close(theirs)
     os.close(ours)
     assert "  2. 海报\n" in done.stdout

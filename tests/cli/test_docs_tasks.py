@@ -6,8 +6,6 @@ import json
 import os
 import re
 import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from polyloop.cli.main import app
+from tests import outside
 
 MD = "# 标题\n\n正文\n"
 REQUEST = """
@@ -60,7 +59,7 @@ def test_S0_22_a_task_left_to_a_worker_is_ended_by_another_process(here: Path) -
     ticket, code = call("import", {"file": "a.md"}, "--wait", "0")
     assert (code, ticket["state"], "status" in ticket) == (10, "INIT", False)
     env = {**os.environ, "POLYLOOP_LEASE_S": "1"}
-    done = subprocess.run([sys.executable, "-m", "polyloop.cli.main", "docs", "work", "--json"], cwd=here, env=env, check=True, capture_output=True)
+    done = outside.run(*outside.POLYLOOP, "docs", "work", "--json", cwd=here, env=env, check=True, capture_output=True)
     assert [(t["taskId"], t["state"]) for t in json.loads(done.stdout)["tasks"]] == [(ticket["taskId"], "SUCCESS")]
     told, code = call("import_get", {"taskId": ticket["taskId"]})
     assert (code, told["success"], told["documentName"]) == (0, True, "a")
@@ -81,10 +80,10 @@ def test_a_worker_that_was_killed_is_followed_by_another(here: Path) -> None:
         "import sys\nfrom polyloop.cli.main import main\nsys.argv[1:] = ['docs', 'work']\nmain()\n"
     )
     env = {**os.environ, "POLYLOOP_LEASE_S": "0.5"}
-    killed = subprocess.run([sys.executable, "-c", script], cwd=here, env=env, check=False, capture_output=True)
+    killed = outside.run("-c", script, cwd=here, env=env, capture_output=True)
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     assert call("import_get", {"taskId": ticket["taskId"]})[0]["state"] == "PROCESSING"
-    subprocess.run([sys.executable, "-m", "polyloop.cli.main", "docs", "work"], cwd=here, env=env, check=True, capture_output=True)
+    outside.run(*outside.POLYLOOP, "docs", "work", cwd=here, env=env, check=True, capture_output=True)
     assert call("import_get", {"taskId": ticket["taskId"]})[1] == 0
     listed, _ = call("list", {})
     assert listed["count"] == 1
@@ -126,7 +125,7 @@ def test_the_store_is_no_file_of_the_folder(here: Path) -> None:
 
 
 def polyloop(*words: str) -> tuple[dict[str, Any], int]:
-    told = subprocess.run([sys.executable, "-m", "polyloop.cli.main", *words, "--json"], check=False, capture_output=True)
+    told = outside.run(*outside.POLYLOOP, *words, "--json", capture_output=True)
     return json.loads(told.stdout), told.returncode
 
 

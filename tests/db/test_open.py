@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pytest
 
 from polyloop.db import Damaged, Database, DbError, NewerSchema, Schema, Tx
 from polyloop.db.birth import locate
+from tests import outside
 
 ONE = Schema("notes", ("create table note (id integer primary key, text text not null) strict;",))
 TWO = Schema("notes", (*ONE.steps, "alter table note add column size integer; create index note_size on note (size);"))
@@ -168,5 +168,5 @@ def test_processes_may_migrate_at_once(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     opened(path, ONE)
     code = f"from tests.db.test_open import *; print(opened(Path({str(path)!r}), TWO))"
-    children = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) for _ in range(4)]
+    children = [outside.start("-c", code, stdout=subprocess.PIPE, text=True) for _ in range(4)]
     assert [child.communicate()[0] for child in children] == ["[('notes', 1), ('notes', 2)]\n"] * 4

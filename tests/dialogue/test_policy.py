@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +17,7 @@ from polyloop.cli.main import app
 from polyloop.contract.problem import KINDS, ProblemError
 from polyloop.dialogue import policy as policies
 from polyloop.dialogue.policy import VERSIONS, Policy, policy
+from tests import outside
 
 #: What each version said, so that a text cannot change under the same version.
 SAID = {
@@ -149,7 +148,7 @@ def polyloop(*words: str, changed: bool = False) -> tuple[int, Any]:
     change = "from polyloop.dialogue import policy as p; o=p.policy; import polyloop.app.policies as a; from msgspec.structs import replace\n"
     change += "a.policy = lambda i, lang='zh': replace(o(i, lang), text=o(i, lang).text + 'more\\n')\n"
     code = (change if changed else "") + "from polyloop.cli.main import main; main()"
-    done = subprocess.run([sys.executable, "-c", code, *words, "--json"], capture_output=True, text=True, check=False)
+    done = outside.run("-c", code, *words, "--json", capture_output=True, text=True)
     return done.returncode, json.loads(done.stdout)
 
 

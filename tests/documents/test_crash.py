@@ -6,7 +6,6 @@ import os
 import random
 import signal
 import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import pytest
 from polyloop.db import Database
 from polyloop.documents import store
 from polyloop.journal import operations as journal
+from tests import outside
 from tests.documents.office import Office
 
 WRITER = Path(__file__).with_name("writer.py")
@@ -34,7 +34,7 @@ def opened(path: Path | str) -> Database:
 
 
 def start(path: Path | str, tenant: str, *numbers: int) -> subprocess.Popen[str]:
-    return subprocess.Popen([sys.executable, str(WRITER), str(path), tenant, *map(str, numbers)], stdout=subprocess.PIPE, text=True)
+    return outside.start(WRITER, path, tenant, *numbers, stdout=subprocess.PIPE, text=True)
 
 
 def agree(db: Database, tenant: str = "t") -> list[str]:

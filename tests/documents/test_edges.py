@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +19,7 @@ from polyloop.documents.leaves import COMMANDS, MODES, OPERATIONS, SCOPES
 from polyloop.testing.fake_openai import FakeOpenAI, said
 from tests.documents.office import Office
 from tests.documents.test_paging import fill
+from tests.outside import command
 
 #: A value for every field that some command takes.
 FIELDS: dict[str, Any] = {
@@ -231,9 +230,8 @@ def test_S0_24_S0_32_a_run_is_refused_its_claims_and_then_cites_what_there_is(tm
 
     with FakeOpenAI([reply]) as server:
         (tmp_path / "r.toml").write_text(f'model = "openai:m@{server.url}"\n' + REQUEST)
-        command = [sys.executable, "-m", "polyloop.cli.main", "run", str(tmp_path / "r.toml"), "--store", str(path), "--json"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
-    assert json.loads(done.stdout)["reason"] == "completed", (done.stdout, done.stderr)
+        done = command(tmp_path, "run", tmp_path / "r.toml", "--store", path, "--json")
+    assert json.loads(done.out)["reason"] == "completed", done
     refusals = [[(r["issue"], r["ref"][:5]) for r in json.loads(s[s.index("{") :])["error"]["details"]["refusals"]] for s in seen if "refusals" in s]
     assert refusals == [[("incomplete", "list_")], [("unknown_ref", "r1@99")], [("unknown_ref", "other")]]
     assert len(seen) == 6, "the last submission stood"

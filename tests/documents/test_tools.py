@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
-import subprocess
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -23,6 +21,7 @@ from polyloop.documents.store import SCHEMAS
 from polyloop.kernel.seams import Action, Deferred, NotStarted, Outcome, Pending, Unknown
 from polyloop.toolbox.bridge import OperationTool, citable, document_tools, outcome, settled
 from polyloop.toolbox.registry import Registry
+from tests import outside
 from tests.documents.office import Office
 
 KILLED = Path(__file__).with_name("killed_run.py")
@@ -218,15 +217,14 @@ def polyloop(*words: object, stdin: str = "") -> tuple[int, Any]:
 
 def run(request: Path, store: Path) -> tuple[int, Any]:
     """`polyloop run` leaves its process for good, so it has one of its own."""
-    command = [sys.executable, "-m", "polyloop.cli.main", "run", str(request), "--store", str(store), "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    return done.returncode, json.loads(done.stdout)
+    done = outside.command(Path.cwd(), "run", request, "--store", store, "--json")
+    return done.code, json.loads(done.out)
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_S0_11_a_run_killed_beside_its_write_has_one_document(tmp_path: Path, when: str) -> None:
     request, store = lay(tmp_path, [line("doc_create", title="A", content="hi\n"), line("submit", summary="done")])
-    killed = subprocess.run([sys.executable, str(KILLED), when, "doc_create", str(request), str(store)], capture_output=True, check=False)
+    killed = outside.run(KILLED, when, "doc_create", request, store, capture_output=True)
     assert killed.returncode == -signal.SIGKILL
     code, result = run(request, store)
     assert (code, result["reason"]) == (0, "completed")

@@ -6,14 +6,13 @@ import json
 import os
 import pty
 import signal
-import subprocess
-import sys
 import time
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from tests import outside
 from tests.cli.conftest import TOOLS, Desk, act
 
 
@@ -77,8 +76,7 @@ def test_on_a_terminal_there_is_a_line_of_what_is_going_on(desk: Desk) -> None:
     running = desk.start("run", desk.request(script=[act("wait"), act("submit", summary="x")], head='run_id = "t"'), "--json")
     begun(desk, "t", "action_intent")
     page, side = pty.openpty()
-    command = [sys.executable, "-m", "polyloop.cli.main", "watch", "t", "--lang", "en"]
-    watching = subprocess.Popen(command, cwd=desk.folder, stdout=side, env={**os.environ, "TERM": "xterm"})
+    watching = outside.start(*outside.POLYLOOP, "watch", "t", "--lang", "en", cwd=desk.folder, stdout=side, env={**os.environ, "TERM": "xterm"})
     os.close(side)
     told = b""
     with suppress(OSError):  # the other side has closed

@@ -6,8 +6,6 @@ import base64
 import hashlib
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from polyloop.cli.main import app
+from tests import outside
 from tests.media.room import picture
 
 pytestmark = pytest.mark.needs("media")
@@ -45,11 +44,8 @@ def line(name: str, **args: Any) -> str:
 
 def command(folder: Path, *words: object) -> tuple[int, Any]:
     """In a process of its own: runs leave theirs for good."""
-    done = subprocess.run(
-        [sys.executable, "-m", "polyloop.cli.main", *map(str, words), "--store", str(folder / "s.db"), "--json"],
-        capture_output=True, text=True, check=False, cwd=folder, env=os.environ | {"POLYLOOP_HOME": str(folder)},
-    )  # fmt: skip
-    return done.returncode, json.loads(done.stdout)
+    done = outside.command(folder, *words, "--store", folder / "s.db", "--json", env=os.environ | {"POLYLOOP_HOME": str(folder)})
+    return done.code, json.loads(done.out)
 
 
 def lay(folder: Path, *, model: str = "script:replies.jsonl", spend: str = SPEND, protocol: str = "json-text/1", more: str = "") -> str:
@@ -72,8 +68,7 @@ def test_S1_59_a_run_waits_for_its_task_and_goes_on_with_the_truth(tmp_path):
         assert (code, result["state"], result["waiting"]["kind"]) == (10, "waiting", "task")
         code, result = command(tmp_path, "resume", "r1")
     assert (code, result["reason"]) == (0, "completed"), result
-    shown = [sys.executable, "-m", "polyloop.cli.main", "log", "r1", "--jsonl", "--store", str(tmp_path / "s.db")]
-    log = subprocess.run(shown, capture_output=True, text=True, check=True).stdout
+    log = outside.command(tmp_path, "log", "r1", "--jsonl", "--store", tmp_path / "s.db").out
     told = [record for text in log.splitlines() if (record := json.loads(text))["kind"] == "action_result"]
     assert '"complete": true' in json.dumps(told[2]).replace("\\", "")
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.outside import command
 
 FLOW = """
 id = "f"
@@ -39,9 +39,8 @@ REPLIES = "".join(
 
 
 def polyloop(folder: Path, *words: str) -> tuple[int, Any]:
-    command = [sys.executable, "-m", "polyloop.cli.main", *words, "--tenant", "acme", "--store", "runs.db"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    return done.returncode, done.stdout or done.stderr
+    done = command(folder, *words, "--tenant", "acme", "--store", "runs.db")
+    return done.code, done.out or done.err
 
 
 @pytest.fixture

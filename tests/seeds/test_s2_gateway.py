@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +10,7 @@ import pytest
 
 from polyloop.testing.fake_openai import FakeOpenAI
 from tests.gateway.desk import counting
+from tests.outside import command
 
 HEAD = """
 model = "{model}"
@@ -33,11 +31,9 @@ MOVED = {"case": "GovDoc-7", "gateway.cache_namespace": "命名空间-{t}", "gat
 
 
 def polyloop(folder: Path, *words: str) -> Any:
-    done = subprocess.run(
-        [sys.executable, "-m", "polyloop.cli.main", *words], cwd=folder, capture_output=True, text=True, check=False, env={**os.environ}
-    )
-    assert done.stdout, done.stderr
-    return done.returncode, json.loads(done.stdout) if words[0] != "log" else [json.loads(line) for line in done.stdout.splitlines()]
+    done = command(folder, *words)
+    assert done.out, done.err
+    return done.code, json.loads(done.out) if words[0] != "log" else [json.loads(line) for line in done.out.splitlines()]
 
 
 def run(folder: Path, tenant: str, run_id: str, model: str, binding: dict[str, str]) -> Any:

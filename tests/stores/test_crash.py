@@ -7,7 +7,6 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import time
 from collections import defaultdict
 from collections.abc import Sequence
@@ -21,6 +20,7 @@ from polyloop.kernel.seams import Loaded, StaleFence, Stream
 from polyloop.stores.frames import unpack
 from polyloop.stores.process import this_process
 from polyloop.stores.sqlite import open_log
+from tests import outside
 from tests.db.shim import copy
 from tests.stores.chains import RUN, chain
 
@@ -28,8 +28,7 @@ SOAK = bool(os.environ.get("POLYLOOP_SOAK"))
 
 
 def appender(store: Path, runs: Sequence[str], name: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "tests.stores.appender", str(store), ",".join(runs), name]
-    child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    child = outside.start("-m", "tests.stores.appender", store, ",".join(runs), name, stdout=subprocess.PIPE, text=True)
     assert child.stdout is not None
     assert child.stdout.readline() == "ready\n"
     return child

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 
 from polyloop.views.page import run_page
+from tests.outside import command
 
 EVIL = "</pre><script>alert(1)</script><img src=x onerror=alert(2)>"
 REQUEST = f"""
@@ -54,11 +53,11 @@ class Read(HTMLParser):
 def test_S2_21_raw_stands_beside_repaired_and_nothing_is_markup(tmp_path: Path, lang: str, says: str) -> None:
     (tmp_path / "REQUEST.toml").write_text(REQUEST)
     (tmp_path / "replies.jsonl").write_text("".join(json.dumps(reply) + "\n" for reply in REPLIES))
-    polyloop = [sys.executable, "-m", "polyloop.cli.main"]
-    subprocess.run([*polyloop, "run", "REQUEST.toml", "--json"], cwd=tmp_path, check=True, capture_output=True)
-    page = subprocess.run([*polyloop, "export", "r", "--format", "html", "--lang", lang], cwd=tmp_path, check=True, capture_output=True).stdout
+    assert command(tmp_path, "run", "REQUEST.toml", "--json").code == 0
+    done = command(tmp_path, "export", "r", "--format", "html", "--lang", lang)
+    assert done.code == 0
     read = Read()
-    read.feed(page.decode())
+    read.feed(done.out)
     assert not {"script", "img", "link", "iframe"} & set(read.tags)
     assert not {"src", "href", "onerror"} & set(read.attributes)
     for text in (says, EVIL, "```json", "fence", "unknown_tool", "workspace_read_lines", "<b>agent", "max_valid_steps 9"):
