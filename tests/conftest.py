@@ -12,6 +12,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -74,3 +75,20 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         if component in required:
             pytest.fail(f"needs {component}, which POLYLOOP_REQUIRE names and this machine lacks", pytrace=False)
         pytest.skip(f"needs {component}")
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[str]:
+    """A PostgreSQL server for all tests of a worker: the url of its first database."""
+    from tests.documents.cluster import cluster
+
+    with cluster() as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def url(postgres: str, request: pytest.FixtureRequest) -> str:
+    """A database of this module's own on that server."""
+    from tests.documents.cluster import made
+
+    return made(postgres, request.module.__name__.replace(".", "_"))

@@ -13,13 +13,12 @@ from tests.canvas.test_ops import *  # noqa: F403  # run here too
 from tests.canvas.test_people import test_deleting_takes_connections_and_rows_along_and_undo_brings_all_back as test_delete  # noqa: F401
 from tests.canvas.test_people import test_undo_goes_back_step_by_step_and_a_new_change_ends_redo as test_undo  # noqa: F401
 from tests.canvas.test_reading import test_S1_32_a_canvas_changed_between_pages_is_a_conflict as test_pages  # noqa: F401
-from tests.documents.test_postgres import url  # noqa: F401  # a fixture
 
 pytestmark = pytest.mark.needs("postgres")
 
 
 @pytest.fixture(scope="module")
-def db(url: str) -> Iterator[Database]:  # noqa: F811  # the fixture
+def db(url: str) -> Iterator[Database]:
     opened = Database.open(url, SCHEMAS)
     yield opened
     opened.close()

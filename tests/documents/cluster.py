@@ -37,3 +37,10 @@ def cluster() -> Iterator[str]:
         carried(BIN / "pg_ctl", "-D", data, "-m", "immediate", "stop")
     finally:
         shutil.rmtree(folder)
+
+
+def made(server: str, name: str) -> str:
+    """The url of a new, empty database beside the first."""
+    first, _, _ = server.rpartition("/")
+    subprocess.run([str(BIN / "createdb"), "--maintenance-db", server, name], check=True)
+    return f"{first}/{name}"

@@ -16,7 +16,6 @@ from polyloop.db import CommitUnknown, ConstraintFailed, Database, DbError, Tx
 from polyloop.documents.store import SCHEMAS
 from polyloop.testing.conformance.documents import DocumentsConformance, MakeTransport
 from polyloop.testing.documents import FaultTransport
-from tests.documents.cluster import cluster
 from tests.documents.office import Office
 from tests.documents.test_access import test_roles_reach_down_and_the_highest_counts as test_roles  # noqa: F401
 from tests.documents.test_crash import killed_and_asked_again
@@ -39,12 +38,6 @@ pytestmark = pytest.mark.needs("postgres")
 
 
 @pytest.fixture(scope="module")
-def url() -> Iterator[str]:
-    with cluster() as here:
-        yield here
-
-
-@pytest.fixture(scope="module")
 def db(url: str) -> Iterator[Database]:
     opened = Database.open(url, SCHEMAS)
     yield opened
@@ -63,7 +56,7 @@ def test_a_store_is_opened_again_and_a_foreign_one_refused(url: str, db: Databas
     again = Database.open(url, SCHEMAS)
     assert Office(again, office.tenant).text(node_id) == "one\n"
     again.close()
-    for bad in (url.replace("/postgres", "/nowhere"), "postgresql://127.0.0.1:1/x"):
+    for bad in (f"{url}_nowhere", "postgresql://127.0.0.1:1/x"):
         with pytest.raises(DbError):
             Database.open(bad, SCHEMAS)
 

@@ -47,10 +47,10 @@ class Room:
 
     def charges(self) -> list[tuple[Any, ...]]:
         """(order, kind, amount) of every row of the ledger."""
-        return self.db.look(lambda tx: tx.rows("select order_id, kind, amount from spend_charge order by order_id, no"))
+        return self.db.look(lambda tx: tx.rows("select order_id, kind, amount from spend_charge where tenant = ? order by order_id, no", self.tenant))
 
     def count(self, table: str) -> int:
-        return self.db.look(lambda tx: tx.row(f"select count(*) from {table}"))[0]
+        return self.db.look(lambda tx: tx.row(f"select count(*) from {table} where tenant = ?", self.tenant))[0]
 
 
 def picture(node: str = "p1", prompt: str = "a quiet river", **more: Any) -> dict[str, Any]:
@@ -61,9 +61,14 @@ def picture(node: str = "p1", prompt: str = "a quiet river", **more: Any) -> dic
     }  # fmt: skip
 
 
+def opened(where: Path | str) -> Database:
+    """The store of a folder, or on a server."""
+    return Database.open(where if isinstance(where, str) else str(where / "s.db"), SCHEMAS)
+
+
 @contextmanager
-def room(path: Path, found: Settings | None = None, **more: Any):
-    db = Database.open(str(path / "s.db"), SCHEMAS)
+def room(where: Path | str, found: Settings | None = None, **more: Any):
+    db = opened(where)
     try:
         yield Room(db, found, **more)
     finally:

@@ -16,9 +16,18 @@ READ: Final = "media.read.v1"
 _CONTROL: Final = r"\x00-\x1f\x7f-\x9f\u2028\u2029"
 ID: Final[dict[str, Any]] = {"type": "string", "maxLength": 80, "pattern": rf"^[^\s{_CONTROL}]([^{_CONTROL}]*[^\s{_CONTROL}])?$"}
 _LONG_ID: Final = {**ID, "maxLength": 120}
-_TITLE: Final = {"type": "string", "maxLength": 240, "pattern": r"[^\s]"}
-_PROMPT: Final = {"type": "string", "maxLength": 16_000, "pattern": r"[^\s]"}
-_HASH: Final = {"type": "string", "maxLength": 200, "description": "the mediaSnapshotHash the wish is based on; refused if the canvas has changed"}
+#: A text that says something; not every store can keep a NUL.
+_TEXT: Final = r"^[^\x00]*[^\s\x00][^\x00]*$"
+_WHOLE: Final = r"^[^\x00]*$"
+_TITLE: Final = {"type": "string", "maxLength": 240, "pattern": _TEXT}
+_PROMPT: Final = {"type": "string", "maxLength": 16_000, "pattern": _TEXT}
+_QUALITY: Final = {"type": "string", "maxLength": 40, "pattern": _WHOLE}
+_HASH: Final = {
+    "type": "string",
+    "maxLength": 200,
+    "pattern": _WHOLE,
+    "description": "the mediaSnapshotHash the wish is based on; refused if the canvas has changed",
+}
 _REFERENCES: Final = {
     "type": "array", "items": ID, "maxItems": limits.REFERENCES, "uniqueItems": True, "description": "media nodes that are given along; [] = none",
 }  # fmt: skip
@@ -65,7 +74,7 @@ GENERATE: Final = _leaf(
     {
         "mode": {"enum": list(MODES)}, "prompt": _PROMPT, "nodeId": ID, "title": _TITLE, "referenceNodeIds": _REFERENCES, **_SELECTION,
         "durationSeconds": {"type": "number", "exclusiveMinimum": 0, "maximum": limits.SECONDS}, "size": _SIZE,
-        "quality": {"type": "string", "maxLength": 40}, "videoGenerateAudio": {"type": "boolean"}, "snapshotHash": _HASH,
+        "quality": _QUALITY, "videoGenerateAudio": {"type": "boolean"}, "snapshotHash": _HASH,
         "sourceNodeId": {**ID, "description": "a text node the prompt comes from; never media"}, "referenceTransientIds": _TRANSIENTS,
     },
     "mode", "prompt", "nodeId", "title", "referenceNodeIds",
@@ -75,7 +84,7 @@ LAYER_SPLIT: Final = _leaf(
     "image_layer_split",
     {
         "prompt": _PROMPT, "nodeId": ID, "title": _TITLE, "referenceNodeIds": {**_REFERENCES, "minItems": 1, "maxItems": 1}, **_SELECTION,
-        "quality": {"type": "string", "maxLength": 40}, "snapshotHash": _HASH, "referenceTransientIds": _TRANSIENTS,
+        "quality": _QUALITY, "snapshotHash": _HASH, "referenceTransientIds": _TRANSIENTS,
     },
     "prompt", "nodeId", "title", "referenceNodeIds", rules=_ONE_MODEL, effect="write", answers="ticket",
 )  # fmt: skip
@@ -89,7 +98,7 @@ ANNOTATE: Final = _leaf(
         "annotations": {
             "type": "array", "minItems": 1, "maxItems": limits.ANNOTATIONS, "items": {
                 "type": "object", "required": ["label", "x", "y"], "properties": {
-                    "label": {"type": "string", "maxLength": limits.LABEL_CHARS, "pattern": r"[^\s]"},
+                    "label": {"type": "string", "maxLength": limits.LABEL_CHARS, "pattern": _TEXT},
                     "x": {"type": "number", "minimum": 0, "maximum": 1}, "y": {"type": "number", "minimum": 0, "maximum": 1},
                 },
             },
@@ -117,7 +126,7 @@ UPLOAD: Final = _leaf(
 )  # fmt: skip
 BATCH_RUN: Final = _leaf(
     "batch_run",
-    {"nodeId": ID, **_SELECTION, "size": _SIZE, "quality": {"type": "string", "maxLength": 40}},
+    {"nodeId": ID, **_SELECTION, "size": _SIZE, "quality": _QUALITY},
     "nodeId", rules=_ONE_MODEL, effect="pay",
     steps=(Step("queue", effect=True, reply=Shape({"type": "object", "required": ["taskIds", "state"]}), echo=("nodeId",)),), output=_TOLD,
 )  # fmt: skip
