@@ -16,9 +16,15 @@ from .rounds import thread_of
 from .runs import Runs
 
 
+async def asking(runs: Runs, run_id: str) -> str:
+    """The run whose question a person answers by naming this one: the sub-run it waits for, or itself. Raises ProblemError(not_found)."""
+    waiting = (await runs.read(run_id)).result.waiting
+    return waiting.token if waiting is not None and waiting.kind == "run" else run_id
+
+
 async def question(runs: Runs, run_id: str) -> Round:
     """A run's last question, with what was heard of its answer. Raises ProblemError: not_found, conflict when it asked nothing."""
-    await runs.head(run_id)
+    run_id = await asking(runs, run_id)
     last = (await thread_of(runs.log, runs.scope, run_id)).last
     if last is None:
         raise problem("conflict", f"run {run_id} asks nothing", operation="answer", stage="precondition")
@@ -36,6 +42,7 @@ async def answer(runs: Runs, run_id: str, form: object) -> dict[str, Any]:
 
     Raises ProblemError: as `question`; validation, with every field that does not fit: nothing is taken in part.
     """
+    run_id = await asking(runs, run_id)
     asked = await question(runs, run_id)
     if asked.heard is not None:
         return asked.heard

@@ -16,6 +16,7 @@ from polyloop.contract.problem import problem
 from polyloop.contract.task import Ticket
 from polyloop.db import Damaged, Database, DbError, NewerSchema
 from polyloop.db.birth import locate
+from polyloop.dialogue.sub_run import House
 from polyloop.dialogue.thread import Thread
 from polyloop.documents.store import SCHEMAS, catch_up, unindexed
 from polyloop.documents.tasks import ticket_of
@@ -140,7 +141,9 @@ class Library:
     def __init__(self, workspace: Workspace | None = None) -> None:
         self.store = ""
         self.log: Log | None = None
-        self._workspace = workspace
+        self.workspace = workspace
+        #: Where a run that has one of these begins runs below it.
+        self.below: House | None = None
         self._db: Database | None = None
         #: The run and what it was given to spend, as its request says it; "" = nothing.
         self.run_id = self.spend = ""
@@ -148,7 +151,7 @@ class Library:
 
     def of(self, tenant: str) -> DocRuntime:
         """Raises ProblemError: capability_unavailable where runs are kept in memory, and as `open_documents`."""
-        db, w = self._opened(), self._workspace
+        db, w = self._opened(), self.workspace
         return _runtime(db, tenant, folder_of(w.folder, read_only=tuple(w.read_only), store=_file(self.store)) if w else None)
 
     def canvases(self, tenant: str) -> CanvasRuntime:

@@ -53,6 +53,7 @@ class RequestFile(Struct, forbid_unknown_fields=True):
     budget: dict[str, Any] = field(default_factory=dict[str, Any])
     run_id: str | None = None
     model: str | None = None
+    sub_model: str | None = None
     tools: tuple[str, ...] = ()
     completes: tuple[str, ...] = ()
     workspace: str | None = None
@@ -90,6 +91,8 @@ class Plan(Struct, frozen=True):
     spend: str = ""
     lang: str | None = None
     fork_of: str | None = None
+    #: The model of sub-runs (None = the run's own).
+    sub_model: str | None = None
     #: The run whose task this one follows up ("" = none): what was asked there is not asked again.
     parent: str = ""
     skills: tuple[str, ...] = ()
@@ -166,6 +169,7 @@ def _plan(path: Path, file: RequestFile, given: Mapping[str, Any]) -> Plan:
         spend="" if file.spend is None else msgspec.json.encode(file.spend, order="sorted").decode(),
         lang=file.lang,
         fork_of=file.fork_of,
+        sub_model=file.sub_model,
         parent=file.parent,
         skills=file.skills,
         result_schema=file.result_schema,

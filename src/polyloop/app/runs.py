@@ -28,7 +28,7 @@ from polyloop.kernel.history import carried_text
 from polyloop.kernel.machine import Call, State
 from polyloop.kernel.objects import Budget, Json, Origin, Request, RunResult
 from polyloop.kernel.records import bytes_text
-from polyloop.kernel.snapshot import BadRequest, is_name, request_of
+from polyloop.kernel.snapshot import is_name, request_of
 from polyloop.kernel.verify import Verdict
 from polyloop.kernel.view import Look, run_result
 from polyloop.kernel.watch import Watcher
@@ -38,6 +38,8 @@ from .audit_log import AuditLog, digests_of
 from .gateway import office
 from .holding import Holding
 from .policies import renewed
+from .subruns import SubRuns
+from .typed import typed
 from .verdict import verdict
 from .wiring import Wiring, logged_wiring
 
@@ -75,30 +77,6 @@ class Read(Struct, frozen=True):
         return cast(r.RunStarted, r.decode(self.sealed[0].kind, self.sealed[0].body or b""))
 
 
-@contextmanager
-def typed(operation: str) -> Generator[None]:
-    """Kernel and store exceptions as the one typed error people and programs see."""
-    try:
-        yield
-    except BadRequest as e:
-        raise problem("validation", str(e), operation=operation, stage="arguments", details={"field": e.path, "issue": e.message}) from e
-    except kernel.RunExists as e:
-        raise problem("conflict", str(e), operation=operation, stage="precondition", details={"fields": e.fields}) from e
-    except kernel.ParameterDrift as e:
-        raise problem("parameter_drift", str(e), operation=operation, stage="precondition", details={"fields": e.fields}) from e
-    except kernel.NoSuchRun as e:
-        raise problem("not_found", f"there is no run {e}", operation=operation, stage="resolve") from e
-    except k.OwnedElsewhere as e:
-        details: dict[str, Json] = {"holder": e.holder, "until": e.until}
-        raise problem("owned_elsewhere", str(e), operation=operation, stage="precondition", details=details) from e
-    except (k.CorruptStore, r.UnknownKind) as e:
-        raise problem("corrupt_store", str(e), operation=operation, stage="read", details={"seq": getattr(e, "seq", -1)}) from e
-    except k.NewerSchema as e:
-        raise problem("capability_unavailable", str(e), operation=operation, stage="open") from e
-    except k.StoreError as e:
-        raise problem("local_io", f"the store failed: {e}", operation=operation, stage="store", execution_started=None) from e
-
-
 class Runs:
     """Use as `async with runs.holding():` around run, resume, cancel, fork, abandon; reading needs no holder."""
 
@@ -113,6 +91,8 @@ class Runs:
         self._office: Office | None = None
         self._watcher = Watcher(log)
         self._driving: WeakSet[Driver] = WeakSet()
+        #: Runs that are to stop as soon as they are driven.
+        self._stopped: set[str] = set()
         #: Set by `suspend`: whoever starts one run after another stops too.
         self.suspended = False
 
@@ -158,6 +138,7 @@ class Runs:
             yield
         finally:
             self._hands.discard(run_id)
+            self._stopped.discard(run_id)
 
     @asynccontextmanager
     async def _wired(self, wiring: Wiring, audit_to: Path | None) -> AsyncGenerator[Seams]:
@@ -176,6 +157,7 @@ class Runs:
             await asyncio.to_thread(wiring.workspace.hold)
         if wiring.library is not None:
             wiring.library.store, wiring.library.log = self.store, self.log
+            wiring.library.below = SubRuns(self, wiring.library.workspace, audit_to)
         try:
             yield Seams(
                 log, model, wiring.interpreter, wiring.tools, actions, self.clock, salt, holder, wiring.sinks, self.grace_s,
@@ -193,12 +175,23 @@ class Runs:
     def _watch(self, driver: Driver) -> None:
         self._driving.add(driver)
         self._watcher.add(driver)
+        if self.suspended or driver.stream.run in self._stopped:
+            driver.suspend()
 
     def suspend(self) -> None:
         """Stop all runs of this process without an end; they stay resumable."""
         self.suspended = True
         for driver in list(self._driving):
             driver.suspend()
+
+    def stop_with(self, above: str, run_id: str) -> bool:
+        """Stop a run without an end if the one above it was stopped so; whether it was."""
+        stopped = any(d.suspended for d in self._driving if d.stream.run == above)
+        if stopped:
+            self._stopped.add(run_id)
+            for driver in [d for d in self._driving if d.stream.run == run_id]:
+                driver.suspend()
+        return stopped
 
     # --- going on ----------------------------------------------------------------------------------------------
 

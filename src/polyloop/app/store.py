@@ -10,7 +10,8 @@ from polyloop.stores.memory import MemoryLog
 from polyloop.stores.sqlite import open_log
 
 from .place import check_place
-from .runs import Runs, typed
+from .runs import Runs
+from .typed import typed
 
 
 @asynccontextmanager

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from polyloop.contract.problem import problem
 from polyloop.dialogue.ask import AskUser
+from polyloop.dialogue.sub_run import SubRun
 from polyloop.gateway.rules import Program
 from polyloop.gateway.sources import source
 from polyloop.ids import uuid7
@@ -127,6 +128,8 @@ def request_for(plan: Plan) -> Request:
         assembly["canvas"] = plan.canvas
     if plan.spend:
         assembly["spend"] = plan.spend
+    if plan.sub_model is not None:
+        assembly["sub_model"] = plan.sub_model
     if plan.lang is not None:
         assembly["lang"] = plan.lang
     assembly |= marks(plan.skills)
@@ -147,7 +150,8 @@ def catalogue(
     vision: bool = False,
 ) -> dict[str, Tool]:
     """Tools by name that a request may ask for: what this build ships. Those of a canvas are there for a run that names one."""
-    tools: dict[str, Tool] = {"submit": Submit(), "ask_user": AskUser(library.thread, canvas=bool(canvas)), **document_tools(library.of)}
+    asks, below = AskUser(library.thread, canvas=bool(canvas)), SubRun(lambda: library.below)
+    tools: dict[str, Tool] = {"submit": Submit(), "ask_user": asks, "sub_run": below, **document_tools(library.of)}
     if canvas:
         tools |= {**canvas_tools(library.canvases, canvas), **media_tools(library.media, canvas, vision=vision)}
     if workspace is not None:

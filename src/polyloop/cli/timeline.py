@@ -53,6 +53,7 @@ class Timeline:
         self.columns, self.styled = columns, styled
         self.began = 0
         self.said: Shown = {}  # the reply that is being read
+        self.below = {"valid_steps": 0, "iterations": 0}  # used by sub-runs
         self.spent = {"model": 0.0, "action": 0.0, "store": 0.0}
         self.readers: dict[str, Callable[[Shown], list[str]]] = {
             "model_intent": self._asked, "model_result": self._replied, "action_intent": self._intended,
@@ -69,14 +70,15 @@ class Timeline:
         more = {**start["assembly"], **start["binding"]}
         if start["overflow"] != "none":
             more["overflow"] = start["overflow"]
+        more |= {name: start[name] for name in ("parent", "root") if start[name]}
         return [*lines, *(fit(f"  {key} = {value}", self.columns) for key, value in more.items())]
 
     def bars(self, start: Shown, result: RunResult, last_at: int) -> list[str]:
         """How much of each budget is used, and on what the time went."""
         budget, c = start["budget"], result.counters
         used: list[tuple[str, float, float]] = [
-            ("valid_steps", c.valid_steps, budget["max_valid_steps"]),
-            ("iterations", c.iterations, budget["max_iterations"]),
+            ("valid_steps", c.valid_steps + self.below["valid_steps"], budget["max_valid_steps"]),
+            ("iterations", c.iterations + self.below["iterations"], budget["max_iterations"]),
         ]
         if budget["wall_clock_s"]:
             used.append(("wall_clock", (last_at - start["at"]) / 1000, budget["wall_clock_s"]))
@@ -128,6 +130,8 @@ class Timeline:
 
     def _returned(self, record: Shown) -> list[str]:
         self.spent["action"] += record["ms"] or 0
+        for name in self.below:
+            self.below[name] += sum(proof[name] for proof in record["evidence"])
         took = "" if record["ms"] is None else f"  {record['ms']:.0f} ms"
         code = f" ({record['code']})" if record["code"] else ""
         leaked = "  " + say("show.leaked", self.lang) if record["leaked"] else ""

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from polyloop.app.final import final_of
 from polyloop.app.runs import Read, Runs
 from polyloop.app.store import read_runs
 from polyloop.clock import SystemClock
@@ -117,7 +118,9 @@ class _Watch:
 
     def _close(self, read: Read, last: dict[str, Any]) -> None:
         self._status("")
+        answer = final_of(read, self.place.lang)
         if self.place.as_json:
-            self.place.print_json(run_json(read.result))
+            self.place.print_json({**run_json(read.result), "finalAnswer": answer or None})
         else:
-            print_lines([*self.timeline.bars(self.start, read.result, last["at"]), *self.timeline.outcome(read.result)])
+            lines = [*self.timeline.bars(self.start, read.result, last["at"]), *self.timeline.outcome(read.result)]
+            print_lines([*lines, "", answer.rstrip()] if answer else lines)

@@ -19,6 +19,7 @@ from ..contract.problem import KINDS, is_object
 from ..contract.task import PHASES
 from ..kernel import records as r
 from ..kernel.view import Look
+from .sub_run import SUB_RUN
 from .thread import ASK_USER, KIND_BY_CODE
 
 #: Tools by name, and what is done with them; the first that fits.
@@ -45,12 +46,16 @@ class Deed(Struct, frozen=True):
 
 
 class Facts(Struct, frozen=True):
-    """`assumed` = (title, answer) of defaults taken; `names` = names of tools and models, which are for no person."""
+    """`assumed` = (title, answer) of defaults taken; `names` = names of tools and models, which are for no person; `asks` = a sub-run waits
+
+    for the person's answer.
+    """
 
     deeds: tuple[Deed, ...] = ()
     reads: int = 0
     assumed: tuple[tuple[str, str], ...] = ()
     names: tuple[str, ...] = ()
+    asks: bool = False
 
 
 def doing(tool: str) -> str:
@@ -74,20 +79,23 @@ class _Fold:
         self.deeds = dict[str, Deed]()
         self.assumed = dict[str, str]()
         self.reads = 0
+        self.asks = False
 
     def feed(self, record: r.Record) -> None:
         match record:
             case r.RunStarted():
                 self.completing = {t.name for t in record.tools if t.completes}
-                self.names |= {t.name for t in record.tools} | {record.assembly.get("model", "")}
+                self.names |= {t.name for t in record.tools} | {record.assembly.get(key, "") for key in ("model", "sub_model")}
             case r.ModelResult():
                 self.names.add(record.served_by)
             case r.ActionIntent() if record.tool not in self.completing:
                 self.open[record.call] = record
             case r.ActionDeferred() if record.call in self.open:
                 self.deferred[record.call] = Deed(doing(self.open[record.call].tool), _awaited(record))
+                self.asks = record.awaited == "run" and is_object(record.prompt) and record.prompt.get("asks") is True
             case r.ActionResult() if (intent := self.open.pop(record.call, None)) is not None:
                 self.deferred.pop(record.call, None)
+                self.asks = False
                 self._ended(intent, record)
             case _:
                 pass
@@ -97,6 +105,8 @@ class _Fold:
         if intent.tool == ASK_USER:
             self._heard(told)
             return
+        if intent.tool == SUB_RUN:
+            self._heard(told)
         proofs = [e for e in result.evidence if e.type in ("receipt", "ticket")]
         if intent.effect == "read":
             self.reads += 1
@@ -124,7 +134,7 @@ class _Fold:
             for call, i in self.open.items()
             if i.tool != ASK_USER and i.effect != "read"
         ]
-        return Facts((*self.deeds.values(), *left), self.reads, tuple(self.assumed.items()), tuple(sorted(self.names - {""})))
+        return Facts((*self.deeds.values(), *left), self.reads, tuple(self.assumed.items()), tuple(sorted(self.names - {""})), self.asks)
 
 
 def _awaited(record: r.ActionDeferred) -> str:

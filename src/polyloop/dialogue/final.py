@@ -40,21 +40,22 @@ def conclusion(deeds: tuple[Deed, ...], result: RunResult) -> str:
     return next((word for status, word in (("reported", "reported"), ("again", "again")) if status in have), "done" if have else "read")
 
 
-def steps(deeds: tuple[Deed, ...], result: RunResult, assumed: bool) -> list[str]:  # noqa: FBT001  # whether there are assumptions
+def steps(facts: Facts, result: RunResult) -> list[str]:
     """What the person may do next, first things first."""
-    have, waits = {d.status for d in deeds}, result.waiting.kind if result.waiting else ""
+    have, waits = {d.status for d in facts.deeds}, result.waiting.kind if result.waiting else ""
+    answer = waits == "answer" or (waits == "run" and facts.asks)
     table = (
         ("doubt", bool(have & DOUBT) or waits == "settle" or result.reason in ("unresolved_action", "store_failed")),
         ("approval", waits == "approval" or "awaiting" in have),
-        ("answer", waits == "answer"),
-        ("open", bool(have & {"waiting", "running"}) or waits in ("task", "run") or result.state == "running"),
+        ("answer", answer),
+        ("open", bool(have & {"waiting", "running"}) or (waits in ("task", "run") and not answer) or result.state == "running"),
         ("resume", result.state == "interrupted"),
         ("part", "partial_success" in have),
         ("failed", bool(have & BAD) or result.reason in ("stalled", "model_call_failed", "environment_fault", "internal_error")),
         ("budget", result.reason == "budget_exhausted"),
         ("cancelled", "cancelled" in have or result.reason in ("cancelled", "abandoned")),
         ("look", "reported" in have),
-        ("assumed", assumed),
+        ("assumed", bool(facts.assumed)),
     )
     return [step for step, holds in table if holds] or ["none"]
 
@@ -64,7 +65,7 @@ def final(facts: Facts, result: RunResult, lang: Lang) -> str:
     scope = _lines([d for d in facts.deeds if d.status in SCOPE], lang)
     if facts.reads:
         scope.append(_say("scope.read", lang, count=facts.reads))
-    told = [f"wait.{result.waiting.kind}"] if result.waiting else [f"run.{result.reason or result.state}"]
+    told = ["wait.answer" if facts.asks else f"wait.{result.waiting.kind}"] if result.waiting else [f"run.{result.reason or result.state}"]
     state = [_say(code, lang) for code in told if code in FINAL]
     state += _lines([d for d in facts.deeds if d.status not in SCOPE], lang)
     changed = any(d.status in SCOPE for d in facts.deeds)
@@ -75,7 +76,7 @@ def final(facts: Facts, result: RunResult, lang: Lang) -> str:
         ["## " + _say("part.state", lang)],
         ["- " + one for one in state or [_say("state.none", lang)]],
         ["## " + _say("part.next", lang)],
-        [f"{n}. " + _say(f"next.{step}", lang) for n, step in enumerate(steps(facts.deeds, result, bool(facts.assumed)), 1)],
+        [f"{n}. " + _say(f"next.{step}", lang) for n, step in enumerate(steps(facts, result), 1)],
     ]
     if facts.assumed:
         rows = [_say("assumed.line", lang, title=line(title, facts.names), answer=line(answer, facts.names)) for title, answer in facts.assumed]

@@ -1,7 +1,8 @@
 """What the logs of a run, and of the tasks before it, say about its questions. Pure.
 
-A follow-up task takes up the rounds of the task before it only if that one ended while a question was pending; else it starts
-anew (S1.19, S1.20). The log is the one place where questions stand: no other state could differ from it.
+What sub-runs ask stands among the questions of the run that began them. A follow-up task takes up the rounds of the task before it
+only if that one ended while a question was pending; else it starts anew (S1.19, S1.20). The log is the one place where questions
+stand: no other state could differ from it.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from msgspec import Struct
 
 from ..kernel import records as r
 from .questions import Asked, asked
+from .sub_run import SUB_RUN, sub_run_id
 
 ASK_USER: Final = "ask_user"
 #: A reading of the canvas that worked: questions come after it (S1.7).
@@ -47,10 +49,18 @@ class Thread(Struct, frozen=True):
         return self.asked if self.pending else ()
 
 
-def thread(records: Iterable[r.Record], before: tuple[Asked, ...] = ()) -> Thread:
-    """Fold the records of one run. `before` = the rounds it takes up."""
+NO_SUBS: Final[Mapping[str, Thread]] = {}
+
+
+def below(records: Iterable[r.Record]) -> list[str]:
+    """The sub-runs that a run has begun, or was about to begin."""
+    return [sub_run_id(record.key) for record in records if isinstance(record, r.ActionIntent) and record.tool == SUB_RUN]
+
+
+def thread(records: Iterable[r.Record], before: tuple[Asked, ...] = (), subs: Mapping[str, Thread] = NO_SUBS) -> Thread:
+    """Fold the records of one run. `before` = the rounds it takes up; `subs` = its sub-runs, each by itself."""
     rounds, last, pending, failed, read, parent = list(before), None, False, "", False, ""
-    tools, codes = dict[int, str](), dict[int, str]()
+    tools, codes, place = dict[int, str](), dict[int, str](), 0
     for record in records:
         match record:
             case r.RunStarted():
@@ -59,13 +69,15 @@ def thread(records: Iterable[r.Record], before: tuple[Asked, ...] = ()) -> Threa
                 tools, codes = {}, {}
             case r.ActionIntent():
                 tools[record.call] = record.tool
+                rounds += subs[sub_run_id(record.key)].asked if sub_run_id(record.key) in subs else ()
             case r.ActionDeferred(awaited="answer") if tools.get(record.call) == ASK_USER:
                 last, pending = Round(record.token, cast("dict[str, Any]", record.prompt)), True
+                place = len(rounds)
                 rounds.append(asked(last.prompt, None))
             case r.ActionResolved() if last is not None and record.token == last.token:
                 pending = record.decision == "withdrawn"
                 last = Round(last.token, last.prompt, cast("Any", record.evidence) if record.decision == "answered" else None)
-                rounds[-1] = asked(last.prompt, last.heard)
+                rounds[place] = asked(last.prompt, last.heard)
             case r.ActionResult():
                 codes[record.call] = record.code
                 read = read or (record.status == "ok" and tools.get(record.call) == READ_FIRST)
@@ -74,4 +86,4 @@ def thread(records: Iterable[r.Record], before: tuple[Asked, ...] = ()) -> Threa
                 failed = KIND_BY_CODE.get(code, code) if tool else failed
             case _:
                 pass
-    return Thread(tuple(rounds), last, pending, failed, read, parent)
+    return Thread(tuple(rounds), last, pending or any(sub.pending for sub in subs.values()), failed, read, parent)

@@ -124,10 +124,10 @@ def _stop(s: State, now: int) -> End | None:
     """Cancel, then the budgets, in the order people would name them."""
     if s.cancel is not None:
         return End("cancelled", s.cancel.reason)
-    budget, counters = s.budget, s.counters
-    if counters.valid_steps >= budget.max_valid_steps:
+    budget, used = s.budget, s.used
+    if used.valid_steps >= budget.max_valid_steps:
         return End("budget_exhausted", "valid_steps")
-    if counters.iterations >= budget.max_iterations:
+    if used.iterations >= budget.max_iterations:
         return End("budget_exhausted", "iterations")
     time = overdue(s, now)
     return End("budget_exhausted", time) if time else None
@@ -215,7 +215,7 @@ def _skip(s: State, index: int, now: int) -> str:
         return "the run is cancelled"
     if s.end is not None:
         return "the run is complete"
-    if s.counters.valid_steps + running >= budget.max_valid_steps:
+    if s.used.valid_steps + running >= budget.max_valid_steps:
         return "the step budget is used up"
     if index >= budget.max_tool_calls_per_iteration > 0:
         return "too many calls in one reply"
@@ -225,7 +225,7 @@ def _skip(s: State, index: int, now: int) -> str:
 def _reads_from(s: State, first: int) -> tuple[int, ...]:
     """The run of reads starting at `first` that may overlap; empty when `first` is no read."""
     budget, out = s.budget, list[int]()
-    room = budget.max_valid_steps - s.counters.valid_steps
+    room = budget.max_valid_steps - s.used.valid_steps
     limit = budget.max_tool_calls_per_iteration or len(s.decisions or ())
     for index in range(first, len(s.decisions or ())):
         decision = (s.decisions or ())[index]

@@ -112,6 +112,8 @@ class State(Struct, frozen=True):
     calls: tuple[Call, ...] = ()
     steps: tuple[r.Step, ...] = ()
     counters: Counters = Counters()
+    #: What sub-runs have used of this run's budget.
+    below: Counters = Counters()
     replies: int = 0
     working_ms: float = 0.0
     history: History = History()
@@ -147,6 +149,12 @@ class State(Struct, frozen=True):
     def budget(self) -> Budget:
         """Of a run that has started."""
         return cast(r.RunStarted, self.start).budget
+
+    @property
+    def used(self) -> Counters:
+        """What counts against the budget: its own counters, and those of its sub-runs."""
+        own, below = self.counters, self.below
+        return replace(own, iterations=own.iterations + below.iterations, valid_steps=own.valid_steps + below.valid_steps)
 
 
 def fold(state: State, seq: int, at: int, record: Record) -> State:
@@ -209,7 +217,8 @@ def _action_intent(s: State, at: int, rec: r.ActionIntent) -> State:
 def _action_result(s: State, at: int, rec: r.ActionResult) -> State:
     call = _moving(s, rec.call, "action_result")
     adrift = (call.intent_seq,) if rec.leaked and cast(r.ActionIntent, call.intent).effect != "read" else ()
-    return _put(replace(s, adrift=s.adrift + adrift), replace(call, stage="settled", result=rec, orphan=False))
+    below = Counters(s.below.iterations + sum(e.iterations for e in rec.evidence), s.below.valid_steps + sum(e.valid_steps for e in rec.evidence))
+    return _put(replace(s, adrift=s.adrift + adrift, below=below), replace(call, stage="settled", result=rec, orphan=False))
 
 
 def _action_deferred(s: State, at: int, rec: r.ActionDeferred) -> State:
@@ -366,22 +375,11 @@ def _may_end(s: State, reason: str) -> bool:
 
 
 _FOLDS: Final[dict[type, Callable[[State, int, Any], State]]] = {
-    r.RunStarted: _started,
-    r.ModelIntent: _model_intent,
-    r.ModelResult: _model_result,
-    r.ActionIntent: _action_intent,
-    r.ActionResult: _action_result,
-    r.ActionDeferred: _action_deferred,
-    r.ActionResolved: _action_resolved,
-    r.Step: _step,
-    r.ResumeStarted: _resume_started,
-    r.ResumeRefused: _same,
-    r.Replay: _replay,
-    r.DriftAccepted: _drift_accepted,
-    r.TailRepaired: _tail_repaired,
-    r.CancelRequested: _cancel_requested,
-    r.RunEnded: _run_ended,
-}
+    r.RunStarted: _started, r.ModelIntent: _model_intent, r.ModelResult: _model_result, r.ActionIntent: _action_intent,
+    r.ActionResult: _action_result, r.ActionDeferred: _action_deferred, r.ActionResolved: _action_resolved, r.Step: _step,
+    r.ResumeStarted: _resume_started, r.ResumeRefused: _same, r.Replay: _replay, r.DriftAccepted: _drift_accepted,
+    r.TailRepaired: _tail_repaired, r.CancelRequested: _cancel_requested, r.RunEnded: _run_ended,
+}  # fmt: skip
 
 
 def texts_of(record: Record) -> Iterator[Text]:

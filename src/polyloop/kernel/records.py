@@ -59,13 +59,18 @@ class Part(Struct, frozen=True, omit_defaults=True):
 
 
 class Evidence(Struct, frozen=True, omit_defaults=True):
-    """Something a claim may cite: a receipt, ticket or list. `settled` is false while its outcome is open."""
+    """Something a claim may cite: a receipt, ticket, list or run. `settled` is false while its outcome is open.
+
+    `iterations`, `valid_steps`: what a sub-run has used; they count against the budget of the run that began it.
+    """
 
     ref: str
     type: str
     status: str = ""
     settled: bool = True
     complete: bool | None = None
+    iterations: int = 0
+    valid_steps: int = 0
 
 
 class ToolCall(Struct, frozen=True, omit_defaults=True):
@@ -301,22 +306,11 @@ Record = (
 )  # fmt: skip
 
 KINDS: Final[dict[str, type[Record]]] = {
-    "run_started": RunStarted,
-    "model_intent": ModelIntent,
-    "model_result": ModelResult,
-    "action_intent": ActionIntent,
-    "action_result": ActionResult,
-    "action_deferred": ActionDeferred,
-    "action_resolved": ActionResolved,
-    "step": Step,
-    "resume_started": ResumeStarted,
-    "resume_refused": ResumeRefused,
-    "replay": Replay,
-    "drift_accepted": DriftAccepted,
-    "tail_repaired": TailRepaired,
-    "cancel_requested": CancelRequested,
-    "run_ended": RunEnded,
-}
+    "run_started": RunStarted, "model_intent": ModelIntent, "model_result": ModelResult, "action_intent": ActionIntent,
+    "action_result": ActionResult, "action_deferred": ActionDeferred, "action_resolved": ActionResolved, "step": Step,
+    "resume_started": ResumeStarted, "resume_refused": ResumeRefused, "replay": Replay, "drift_accepted": DriftAccepted,
+    "tail_repaired": TailRepaired, "cancel_requested": CancelRequested, "run_ended": RunEnded,
+}  # fmt: skip
 KIND_OF: Final[dict[type, str]] = {t: k for k, t in KINDS.items()}
 
 

@@ -68,6 +68,7 @@ class Grammar:
         self.tools: dict[str, Body] = {}
         self.began = 0
         self.counters = dict(ZERO)
+        self.below: Counter[str] = Counter()  # what sub-runs have used
         self.attempts = 0
         self.ask: Body | None = None
         self.ask_orphan, self.ask_recoveries = False, 0
@@ -117,7 +118,7 @@ class Grammar:
         need(self.ask is None and not self.replied, "asked inside an iteration")
         need(self.must_end is None and not self.cancelled, "asked after a reason to end")
         c = self.counters
-        need(c["iterations"] < self.budget["max_iterations"] and c["valid_steps"] < self.budget["max_valid_steps"], "asked over budget")
+        need(all(c[name] + self.below[name] < self.budget[f"max_{name}"] for name in ("iterations", "valid_steps")), "asked over budget")
         c["iterations"] += 1
         need(body["iteration"] == c["iterations"], "miscounted iteration")
         self.ask, self.ask_orphan, self.ask_recoveries = {**body, "seq": s.seq}, False, 0
@@ -141,7 +142,7 @@ class Grammar:
         need(all(c.state == "open" and c.intent["effect"] == "read" for c in open_calls), "an intent beside an open write or a wait")
         need(not open_calls or body["effect"] == "read", "a write beside open reads")
         running = len(self.calls.keys() - self.stepped)
-        need(self.counters["valid_steps"] + running < self.budget["max_valid_steps"], "an intent over budget")
+        need(self.counters["valid_steps"] + self.below["valid_steps"] + running < self.budget["max_valid_steps"], "an intent over budget")
         need(self.budget["max_tool_calls_per_iteration"] in (0, *range(body["call"] + 1, 99)), "too many calls")
         need(body["key"] not in self.keys, "a key used twice")
         tool = self.tools[body["tool"]]
@@ -162,6 +163,8 @@ class Grammar:
         if call.state == "answered" and call.decision == "answered":
             need(status == "ok", "an answer that is not ok")
         call.state, call.status, call.completion = "settled", status, body.get("completion", "NOT_DONE")
+        for cited in body.get("evidence", ()):
+            self.below.update({name: cited.get(name, 0) for name in ("iterations", "valid_steps")})
 
     def _action_deferred(self, body: Body, s: Sealed) -> None:
         call = self.calls.get(body["call"])
@@ -245,7 +248,7 @@ class Grammar:
             need(self.ask_orphan and decision == "recall", "a recall of a call that is not orphaned")
             self.ask_orphan, self.ask_recoveries = False, self.ask_recoveries + 1
             self.counters["iterations"] += 1
-            need(self.counters["iterations"] <= self.budget["max_iterations"], "a recall over budget")
+            need(self.counters["iterations"] + self.below["iterations"] <= self.budget["max_iterations"], "a recall over budget")
             need(limit == 0 or self.ask_recoveries <= limit, "one recall too many")
             return
         call = next((c for c in self.calls.values() if c.seq == body["of"]), None)
@@ -288,7 +291,7 @@ class Grammar:
             due, how = self.must_end
             need(reason == due and how in ("", body.get("completed_by") or detail), f"{reason} where {self.must_end} was due")
             return
-        c, b = self.counters, self.budget
+        c, b = Counter(self.counters) + self.below, self.budget
         causes = {
             ("cancelled", ""): self.cancelled,
             ("budget_exhausted", "valid_steps"): c["valid_steps"] >= b["max_valid_steps"],

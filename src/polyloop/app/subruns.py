@@ -1,0 +1,175 @@
+"""The sub-runs of one run: made from what its log says of it, driven by whoever drives it.
+
+A sub-run is a run like any other, with a log of its own; `root` in its settings tells it from a follow-up task. It is given what the
+run above was given, less everything that writes: its reading tools, no grant, no other mode than read_only, and of the budget what is
+left there. One at a time: what an unfinished one may still use is held, so that all of them together stay within it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Iterator
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from msgspec.structs import replace
+
+from polyloop.contract.problem import FieldProblem, Problem, ProblemError, bad_arguments
+from polyloop.dialogue.deeds import facts
+from polyloop.dialogue.sub_run import ABOUT, SUB_RUN, Below, sub_run_id
+from polyloop.kernel import records as r
+from polyloop.kernel.decide import deadline_ms
+from polyloop.kernel.flight import unbroken
+from polyloop.kernel.machine import State
+from polyloop.kernel.objects import Budget, Counters, Request, RunResult, Segment
+from polyloop.kernel.run import Past
+from polyloop.kernel.seams import Action, Loaded
+from polyloop.kernel.snapshot import request_of
+
+from .wiring import Wiring, rewire
+
+if TYPE_CHECKING:
+    from polyloop.workspace import Workspace
+
+    from .runs import Read, Runs
+
+#: Of a run's assembly, what would let a run below do more than read, or spend; and what is its own.
+NOT_BELOW: Final = ("spend", "allow_unconfined_exec", "tools", "completes", "permission_mode", "sub_model")
+SUBMIT: Final = "submit"
+
+
+class SubRuns:
+    """Implements `dialogue.sub_run.House`. `workspace` = the run's own, which it holds."""
+
+    def __init__(self, runs: Runs, workspace: Workspace | None, audit_to: Path | None) -> None:
+        self._runs, self._workspace, self._audit_to = runs, workspace, audit_to
+        self._turn = asyncio.Lock()
+
+    async def begin(self, action: Action) -> Below | Problem:
+        """Begin it, or go on with it if it was begun before."""
+        async with self._turn:
+            try:
+                if await self.look(action) is None:
+                    request = await self._request(action)
+                    return await self._driven(action, self._runs.run(request, self._wire(request), self._audit_to))
+            except ProblemError as error:
+                return error.problem
+            return await self._gone_on(action)
+
+    async def look(self, action: Action) -> Below | None:
+        try:
+            return _below(await self._runs.read(sub_run_id(action.key)))
+        except ProblemError as error:
+            if error.problem.kind != "not_found":
+                raise
+            return None
+
+    async def go_on(self, action: Action) -> Below:
+        async with self._turn:
+            return await self._gone_on(action)
+
+    async def end(self, action: Action) -> Below:
+        await self._runs.cancel(sub_run_id(action.key), "", action.run_id, self._wire)
+        return cast(Below, await self.look(action))
+
+    async def _gone_on(self, action: Action) -> Below:
+        """A run that has ended, or that another process drives, is left as it is."""
+        child = sub_run_id(action.key)
+        read, head = await self._runs.read(child), await self._runs.head(child)
+        if read.result.ended or head.live:
+            return _below(read)
+        asked = await self._runs.request(child)
+        return await self._driven(action, self._runs.resume(asked, self._wire(asked), (), self._audit_to))
+
+    def _wire(self, request: Request) -> Wiring:
+        """In the workspace of the run above, which holds it."""
+        return rewire(request, (), self._workspace)
+
+    async def _driven(self, action: Action, work: Awaitable[RunResult]) -> Below:
+        """Where the run above is only stopped, the one below is stopped too; where its work is cut short for good, that is its end."""
+        child, task = sub_run_id(action.key), asyncio.ensure_future(work)
+
+        def cut() -> None:
+            if not self._runs.stop_with(action.run_id, child):
+                task.cancel()
+
+        await unbroken(task, cut)
+        return cast(Below, await self.look(action))
+
+    # --- what it is started with -------------------------------------------------------------------------------
+
+    async def _request(self, action: Action) -> Request:
+        """Raises ProblemError: validation (no tool matches), budget_exceeded."""
+        read = await self._runs.read(action.run_id)
+        above = request_of(action.run_id, self._runs.scope, read.start, read.look)
+        tools, said = _tools(read.start, cast("list[str] | None", action.args.get("tools"))), above.assembly
+        assembly = {key: value for key, value in said.items() if key not in NOT_BELOW}
+        assembly |= {"tools": json.dumps([*tools, SUBMIT], ensure_ascii=False), "completes": "[]", "permission_mode": "read_only"}
+        assembly["model"] = said.get("sub_model", said.get("model", ""))
+        return replace(
+            above, run_id=sub_run_id(action.key), budget=await self._budget(read, action), segments=tuple(_segments(above, str(action.args["task"]))),
+            assembly=assembly, result_schema=None, parent=action.run_id, root=above.root or action.run_id, origin=None, history="",
+        )  # fmt: skip
+
+    async def _budget(self, read: Read, action: Action) -> Budget:
+        """What is left of the budget above, less the actions under way there, what unfinished sub-runs hold, and one step and call to end."""
+        state = Past(Loaded(read.sealed)).state
+        budget, used = state.budget, state.used
+        held = [await self._held(key) for key in _others(state, action.key)]
+        under_way = sum(1 for c in state.calls if c.stage != "stepped")
+        left = {
+            "maxSteps": budget.max_valid_steps - used.valid_steps - under_way - 1 - sum(h.valid_steps for h in held),
+            "maxIterations": budget.max_iterations - used.iterations - 1 - sum(h.iterations for h in held),
+        }
+        if min(left.values()) < 1:
+            raise ProblemError(Problem("budget_exceeded", "too little is left of the budget for a sub-run", operation=SUB_RUN, details=left))
+        steps, iterations = (min(room, cast(int, action.args.get(name, room))) for name, room in left.items())
+        wall = (deadline_ms(state) - self._runs.clock.now_ms()) / 1000 if budget.wall_clock_s else 0
+        working = budget.working_time_s - state.working_ms / 1000 if budget.working_time_s else 0
+        times = {name: max(s, 0.001) for name, s in (("wall_clock_s", wall), ("working_time_s", working)) if getattr(budget, name)}
+        return replace(budget, max_valid_steps=steps, max_iterations=iterations, **cast(Any, times))
+
+    async def _held(self, key: str) -> Counters:
+        """What a sub-run that the log above has no result of has used, or may use yet."""
+        try:
+            read = await self._runs.read(sub_run_id(key))
+        except ProblemError:
+            return Counters()
+        budget = read.start.budget
+        return read.result.counters if read.result.ended else Counters(budget.max_iterations, budget.max_valid_steps)
+
+
+def _others(state: State, key: str) -> Iterator[str]:
+    for call in state.calls:
+        if call.intent is not None and call.intent.tool == SUB_RUN and call.intent.key != key and call.result is None:
+            yield call.intent.key
+
+
+def _tools(start: r.RunStarted, wanted: list[str] | None) -> list[str]:
+    """The reading tools of the run above, as a request names them, or those of them that are wanted. No sub-run begins another."""
+    known = {t.name: t.ref or t.name for t in start.tools if t.effect == "read" and not t.completes and t.name != SUB_RUN}
+    found = [name for name in known if wanted is None or any(fnmatchcase(name, one) for one in wanted)]
+    unknown = [one for one in wanted or () if not any(fnmatchcase(name, one) for name in known)]
+    if unknown:
+        raise bad_arguments([FieldProblem("tools", "invalid_value", f"none of your reading tools is {one}") for one in unknown])
+    return [known[name] for name in found]
+
+
+def _segments(above: Request, task: str) -> Iterator[Segment]:
+    """What the run above is told by its system, with the task in the place of what it was asked."""
+    mine = (Segment("sub_run", "system", ABOUT), Segment("task", "user", task))
+    for one in above.segments:
+        if mine and (one.slot == "history" or (one.role != "system" and not one.slot)):
+            yield from mine
+            mine = ()
+        if one.slot or one.role == "system":
+            yield one
+    yield from mine
+
+
+def _below(read: Read) -> Below:
+    records = (r.decode(s.kind, s.body) for s in read.sealed if s.body is not None)
+    assumed = [{"title": title, "answer": answer} for title, answer in facts(records, read.look).assumed]
+    return Below(read.result, tuple(cast(Any, assumed)))
