@@ -159,6 +159,10 @@ REFUSED = {
     "no_sheet": (rezipped(lambda parts: parts.pop("xl/worksheets/sheet1.xml")), "corrupt"),
     "broken": (sheet_of("<sheetData><row>"), "corrupt"),
     "far": (sheet_of('<sheetData><row r="1048576"><c r="XFD1048576"><v>1</v></c></row></sheetData>'), "too_large"),
+    "utf16": (rezipped(lambda parts: parts.update({"xl/workbook.xml": parts["xl/workbook.xml"].decode().encode("utf-16")})), "corrupt"),
+    "encoding": (rezipped(lambda parts: parts.update({"xl/a.xml": b'<?xml version="1.0" encoding="cp037"?><a/>'})), "corrupt"),
+    "styles": (rezipped(lambda parts: parts.update({"xl/styles.xml": b"<styleSheet><fonts>" + b"<font/>" * 300_001})), "too_large"),
+    "row": (sheet_of('<sheetData><row r="1">' + "<c><v>1</v></c>" * 16_385 + "</row></sheetData>"), "too_large"),
     "number": (sheet_of('<sheetData><row r="1"><c r="A1"><v>x</v></c></row></sheetData>'), "corrupt"),
 }
 
@@ -167,6 +171,12 @@ REFUSED = {
 def test_a_workbook_that_is_none_is_refused_by_name(name: str) -> None:
     data, why = REFUSED[name]
     assert reason("a.xlsx", data) == why
+
+
+def test_cells_of_nothing_far_to_the_right_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(xlsx_in, "MAX_SHEET_CELLS", 16_384 * 20)
+    rows = "".join(f'<row r="{n}"><c r="A{n}"><v>1</v></c><c r="XFD{n}" t="str"><v></v></c></row>' for n in range(1, 31))
+    assert reason("a.xlsx", sheet_of(f"<sheetData>{rows}</sheetData>")) == "too_large"
 
 
 def test_a_dimension_that_lies_is_not_believed() -> None:

@@ -23,7 +23,8 @@ from polyloop.audit.rulebook import OUTPUT
 from polyloop.audit.source import DOCUMENT, source_of
 from polyloop.contract.problem import Problem, ProblemError, problem
 from polyloop.files import FileProblem, Root, read_named, write_atomic
-from polyloop.formats import read, write
+from polyloop.formats import write
+from polyloop.formats.apart import read_apart
 from polyloop.formats.blocks import Document
 from polyloop.formats.limits import MAX_FILE_BYTES
 from polyloop.gateway.sources import source
@@ -87,7 +88,7 @@ def read_inputs(paths: Sequence[Path]) -> list[tuple[Input, Document]]:
             data = read_named(path, MAX_FILE_BYTES)
         except FileProblem as error:
             raise problem(error.kind, error.message, operation="audit", stage="read", details={"file": name}) from error
-        found[name] = (Input(name, sha256(data)), replace(read(name, data), name=name))
+        found[name] = (Input(name, sha256(data)), replace(read_apart(name, data), name=name))
     return list(found.values())
 
 

@@ -27,7 +27,8 @@ from ..db import Database, DbError, tasks
 from ..db.tasks import NEVER, Task
 from ..files.folder import Folder, folder_of
 from ..files.landing import Landing, has_landed, over_of
-from ..formats import kind_of, losses, read, same_text, write
+from ..formats import kind_of, losses, same_text, write
+from ..formats.apart import read_apart
 from ..formats.blocks import Loss
 from ..formats.encoding import decode
 from ..formats.problems import unreadable
@@ -220,7 +221,7 @@ def _read(work: t.Import, data: bytes) -> tuple[dict[str, Any], tuple[Loss, ...]
         if not text.strip("\ufeff \t\r\n"):
             raise unreadable(work.name, "empty", "it holds no text")
         return {"content": text, "format": "markdown"}, () if encoding == "utf-8" else (Loss("encoding", detail=encoding),)
-    document = read(work.name, data)
+    document = read_apart(work.name, data)
     blocks = [msgspec.to_builtins(block.edited(span=None, order=-1)) for block in document.blocks]
     return {"content": blocks, "format": "blocks"}, document.losses
 

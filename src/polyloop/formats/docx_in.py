@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct, structs
 
 from polyloop.formats.blocks import Block, BlockType, Document, Loss, Run, Span, joined, text_of
-from polyloop.formats.docx_inline import Inline, M, is_rule
+from polyloop.formats.docx_inline import Inline, M, is_rule, outermost
 from polyloop.formats.docx_parts import Numbering, Package, Styles, W, is_on, value, whole_number
 from polyloop.formats.docx_table import table_of
 from polyloop.formats.limits import MAX_NESTING
@@ -119,8 +119,8 @@ class _Reader:
             self.losses["image_data"] += 1
             self.add("image", span=span, src=src, runs=joined([Run(alt)]))
         for box in found.boxes:
-            self.losses["text_box_position"] += 1
-            for inner in box.iter(f"{W}p"):
+            self.losses["text_box_position" if depth < MAX_NESTING else "nested_too_deep"] += 1
+            for inner in outermost(box, f"{W}p") if depth < MAX_NESTING else ():  # what hangs on these comes with them
                 self.paragraph(inner, span, depth + 1)
 
     def put(self, element: Element, properties: Element | None, style_id: str | None, runs: tuple[Run, ...], span: Span) -> None:

@@ -155,7 +155,7 @@ class Inline:
                 for child in choice:
                     self._hanging(child, found)
             return
-        boxes, pictures = _outermost(element, f"{W}txbxContent"), len(found.images)
+        boxes, pictures = outermost(element, f"{W}txbxContent"), len(found.images)
         found.boxes.extend(boxes)
         named = next((each for each in element.iter() if each.tag.endswith("}docPr")), None)
         alt = (named.get("descr") or named.get("title") or "") if named is not None else ""
@@ -174,7 +174,7 @@ def is_rule(element: Element) -> bool:
     return any(each.get(_RULE) in ("t", "true", "1") for each in element.iter(f"{_V}rect"))
 
 
-def _outermost(element: Element, tag: str) -> list[Element]:
+def outermost(element: Element, tag: str) -> list[Element]:
     found: list[Element] = []
     waiting = [element]
     while waiting:

@@ -13,7 +13,7 @@ from xml.etree import ElementTree as ET
 from msgspec import Struct, field
 
 from polyloop.formats.archive import unpack
-from polyloop.formats.limits import MAX_NESTING
+from polyloop.formats.limits import MAX_NESTING, MAX_XML_TAGS
 from polyloop.formats.numerals import numeral
 from polyloop.formats.problems import unreadable
 
@@ -67,6 +67,8 @@ class Package:
             text = data.decode("utf-16" if data[:2] in _UTF_16 else "utf-8-sig")
             if any(mark in text for mark in ("\0", "<!DOCTYPE", "<!ENTITY")):
                 raise unreadable(self.name, "corrupt", f"its part {path} declares entities, or is neither UTF-8 nor UTF-16")
+            if text.count("<") > MAX_XML_TAGS:
+                raise unreadable(self.name, "too_large", f"its part {path} has more than {MAX_XML_TAGS} elements")
             for strict, usual in _STRICT_NAMES:
                 text = text.replace(strict, usual)
             return ET.fromstring(text)  # noqa: S314 - no declarations get this far

@@ -6,6 +6,7 @@ wholly of ASCII and the signs and everyday characters of GB 2312 (its rows 1-9 a
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from polyloop.formats.problems import unreadable
@@ -19,6 +20,7 @@ _MARKS: Final = (
 )
 _EVERYDAY_SHARE: Final = 0.85
 _BINARY: Final = frozenset(range(32)) - {9, 10, 11, 12, 13, 26, 27}
+_CONTROLS: Final = re.compile(f"[{re.escape(''.join(map(chr, sorted(_BINARY))))}]")
 
 
 def decode(name: str, data: bytes) -> tuple[str, str]:
@@ -29,9 +31,12 @@ def decode(name: str, data: bytes) -> tuple[str, str]:
     for mark, encoding in _MARKS:
         if data.startswith(mark):
             try:
-                return (data if encoding == "utf-8" else data[len(mark) :]).decode(encoding), encoding
+                text = (data if encoding == "utf-8" else data[len(mark) :]).decode(encoding)
             except UnicodeDecodeError as error:
                 raise unreadable(name, "undecidable_encoding", f"it is marked as {encoding} but is not: {error.reason}") from error
+            if _CONTROLS.search(text):
+                raise unreadable(name, "undecidable_encoding", f"it is marked as {encoding} but holds characters that are in no text")
+            return text, encoding
     if _BINARY.isdisjoint(data):
         try:
             return data.decode("utf-8"), "utf-8"

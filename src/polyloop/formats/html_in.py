@@ -39,6 +39,10 @@ _ENDS_BY_ITSELF: Final = frozenset({
     "input", "meta", "link", "col", "area", "base", "wbr", "source", "track", "embed", "param", "rt", "rp",
 })  # fmt: skip
 _TAG: Final = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9]*)")
+#: What pages are written in. Other codecs are slow, or give what is no text.
+_OF_THE_WEB: Final = re.compile(
+    r"gb18030|big5(?:hkscs)?|euc_(?:jp|kr)|shift_jis|cp932|cp949|iso2022_jp|iso8859-\d{1,2}|cp125\d|cp874|koi8-[ru]|ascii|mac-(?:roman|cyrillic)|hz"
+)
 _CHARSET: Final = re.compile(rb"""<meta[^>]{0,200}?charset\s*=\s*["']?\s*([A-Za-z0-9_-]{1,40})""", re.IGNORECASE)
 _TITLE: Final = re.compile(r"<title[^>]{0,200}>([^<]{0,2000})", re.IGNORECASE)
 _HREF: Final = re.compile(r"""\bhref\s{0,9}=\s{0,9}["']?\s{0,9}([^"'>\s]{1,200})""", re.IGNORECASE)
@@ -80,7 +84,7 @@ def _decoded(name: str, data: bytes) -> tuple[str, str]:
         label = said[1].decode().lower()
         try:
             found = codecs.lookup("gb18030" if label in ("gb2312", "gbk") else label)
-            if found.name not in ("utf-8", "utf-16", "utf-16-le", "utf-16-be") and found._is_text_encoding:  # noqa: SLF001  # no other word for it
+            if _OF_THE_WEB.fullmatch(found.name):
                 return data.decode(found.name), found.name
         except (LookupError, UnicodeDecodeError):
             return decode(name, data)  # it is not what it says
@@ -89,30 +93,33 @@ def _decoded(name: str, data: bytes) -> tuple[str, str]:
 
 def _look(name: str, text: str, losses: Counter[str]) -> None:
     """Names what the sanitiser will take out, and refuses what would keep it busy for ever."""
-    opened = 0
+    opened, deep = Counter[str](), 0
     for part in _outside(text, losses):
         losses["unsafe_link"] += sum(1 for said in _HREF.findall(part) if said and not safe_link(unescape(said)))
         for end, written in _TAG.findall(part):
             tag = written.lower()
             if not end and (code := _DROPPED.get(tag, "")):
                 losses[code] += 1
-            if tag not in _ENDS_BY_ITSELF:
-                opened = max(0, opened - 1) if end else opened + 1
-                if opened > _MAX_OPEN:
+            if tag not in _ENDS_BY_ITSELF:  # an end counts for what it names: others end nothing
+                step = 1 if not end else -1 if opened[tag] else 0
+                opened[tag] += step
+                deep += step
+                if deep > _MAX_OPEN:
                     raise unreadable(name, "nested_too_deep", f"more than {_MAX_OPEN} elements are open inside one another")
 
 
 def _outside(text: str, losses: Counter[str]) -> list[str]:
-    """The text without what stands in comments, scripts and styles."""
+    """The text without what stands in comments, scripts, styles and drawings."""
     parts: list[str] = []
     at = 0
-    for found in re.finditer(r"<!--|<script\b|<style\b", text, re.IGNORECASE):
+    for found in re.finditer(r"<!--|<script\b|<style\b|<svg\b", text, re.IGNORECASE):
         if found.start() < at:
             continue
         comment = found[0] == "<!--"
         parts.append(text[at : found.end()])
         losses["html_comments" if comment else ""] += 1
-        end = text.find("-->" if comment else "</", found.end())
+        ends = {"<!--": "-->", "<svg": "</svg"}.get(found[0].lower(), "</")
+        end = text.find(ends, found.end())
         at = len(text) if end < 0 else end
         if end < 0:
             break

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
 
 _LINE: Final = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+\Z")
-_ONLY_MARKERS: Final = re.compile(r"[\s>\-+*]*(?:\d{1,9}[.)])?[\s>\-+*]*\Z")
+#: Possessive: a line of a million markers takes one look at each.
+_ONLY_MARKERS: Final = re.compile(r"[\s>\-+*]*+(?:\d{1,9}[.)][\s>\-+*]*+)?\Z")
 _TODO: Final = re.compile(r"\[([ xX])\](?:[ \t]+|\Z)")
 _LEAVES: Final = frozenset({"inline", "heading_open", "fence", "code_block", "html_block", "hr", "math_block", "front_matter"})
 

@@ -12,7 +12,7 @@ from polyloop.contract.problem import Kind, Problem, ProblemError
 
 Reason = Literal[
     "unknown_format", "too_large", "too_many_characters", "archive_too_large", "empty", "encrypted", "no_text", "corrupt",
-    "undecidable_encoding", "library_missing", "macros", "nested_too_deep",
+    "undecidable_encoding", "library_missing", "macros", "nested_too_deep", "too_costly",
 ]  # fmt: skip
 
 _KIND: Final[dict[Reason, Kind]] = {
@@ -28,6 +28,7 @@ _KIND: Final[dict[Reason, Kind]] = {
     "library_missing": "capability_unavailable",
     "macros": "validation",
     "nested_too_deep": "validation",
+    "too_costly": "validation",
 }
 
 

@@ -16,7 +16,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 from polyloop.formats.archive import unpack
 from polyloop.formats.blocks import Block, Cell, Document, Loss, Run, Table
-from polyloop.formats.limits import MAX_CELL_SPAN, MAX_CHARACTERS, MAX_SHEET_EXTRAS, MAX_SHEET_ROWS, MAX_TABLE_PLACES
+from polyloop.formats.limits import (
+    MAX_BOOK_TAGS,
+    MAX_CELL_SPAN,
+    MAX_CHARACTERS,
+    MAX_SHEET_CELLS,
+    MAX_SHEET_COLUMNS,
+    MAX_SHEET_EXTRAS,
+    MAX_SHEET_ROWS,
+    MAX_STREAMED_TAGS,
+    MAX_TABLE_PLACES,
+    MAX_XML_TAGS,
+)  # fmt: skip
 from polyloop.formats.problems import unreadable
 
 if TYPE_CHECKING:
@@ -24,9 +35,11 @@ if TYPE_CHECKING:
 
 _OLE_MAGIC: Final = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _FORMULA: Final = re.compile(rb"<(?:\w+:)?f[ >/]")
-_NO_VALUE: Final = re.compile(rb"(?:</(?:\w+:)?f>|<(?:\w+:)?f\b[^>]*/>)\s*(?:<(?:\w+:)?v\s*/>|<(?:\w+:)?v>\s*</(?:\w+:)?v>)?\s*</(?:\w+:)?c>")
+_NO_VALUE: Final = re.compile(rb"(?:</(?:\w+:)?f>|<(?:\w+:)?f\b[^<>]*/>)\s*(?:<(?:\w+:)?v\s*/>|<(?:\w+:)?v>\s*</(?:\w+:)?v>)?\s*</(?:\w+:)?c>")
+_ENCODING: Final = re.compile(rb"""(?:\xef\xbb\xbf)?<\?xml[^>]{0,100}?encoding\s*=\s*["']([A-Za-z0-9._-]{1,40})""")
+_ROW_OR_CELL: Final = re.compile(rb"<(?:\w+:)?(row|c)[\s/>]")
 _SHEET: Final = re.compile(rb"<(?:\w+:)?sheet\s")
-_MERGED: Final = re.compile(rb'<(?:\w+:)?mergeCell\b[^>]*\bref="([A-Z]{1,3})(\d{1,7}):([A-Z]{1,3})(\d{1,7})"')
+_MERGED: Final = re.compile(rb'<(?:\w+:)?mergeCell\b[^<>]*\bref="([A-Z]{1,3})(\d{1,7}):([A-Z]{1,3})(\d{1,7})"')
 #: What hangs on a workbook, by the folder or name of its part.
 _PARTS: Final = {
     "charts/": "drawing", "drawings/drawing": "drawing", "media/": "image_data", "comments": "comments", "pivotTables/": "embedded_object",
@@ -42,8 +55,7 @@ def read_xlsx(name: str, data: bytes) -> Document:
         raise unreadable(name, "corrupt", "it is an old binary workbook, not xlsx")
     parts = unpack(name, data, (".xml", ".rels"))
     for path, part in parts.items():
-        if b"<!DOCTYPE" in part or b"<!ENTITY" in part:
-            raise unreadable(name, "corrupt", f"its part {path} declares entities")
+        _check_part(name, path, part)
     losses = Counter({"xlsx_layout": 1})
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         for path in archive.namelist():
@@ -51,10 +63,27 @@ def read_xlsx(name: str, data: bytes) -> Document:
     return _Book(name, parts, losses).read(data)
 
 
+def _check_part(name: str, path: str, part: bytes) -> None:
+    """Raises `corrupt` for what declares entities, or says so in a way that hides it from us; `too_large` for more than a workbook can mean."""
+    said = _ENCODING.match(part)
+    if (said and said[1].lower() not in (b"utf-8", b"us-ascii", b"ascii")) or b"\0" in part or b"<!DOCTYPE" in part or b"<!ENTITY" in part:
+        raise unreadable(name, "corrupt", f"its part {path} declares entities, or is not UTF-8")
+    sheet, shared = path.startswith("xl/worksheets/"), path.lower() == "xl/sharedstrings.xml"
+    most = MAX_STREAMED_TAGS if sheet else MAX_XML_TAGS if shared else MAX_BOOK_TAGS
+    if part.count(b"<") > most:
+        raise unreadable(name, "too_large", f"its part {path} has more than {most} elements")
+    if sheet:
+        in_row = 0
+        for found in _ROW_OR_CELL.finditer(part):
+            in_row = in_row + 1 if found[1] == b"c" else 0
+            if in_row > MAX_SHEET_COLUMNS:
+                raise unreadable(name, "too_large", f"a row of its part {path} has more than {MAX_SHEET_COLUMNS} cells")
+
+
 class _Book:
     def __init__(self, name: str, parts: Mapping[str, bytes], losses: Counter[str]) -> None:
         self.name, self.parts, self.losses = name, parts, losses
-        self.places = self.chars = 0
+        self.places = self.chars = self.looked = 0
 
     def read(self, data: bytes) -> Document:
         try:
@@ -96,13 +125,15 @@ class _Book:
     def rows(self, sheet: Any) -> list[list[str]]:
         rows: list[list[str]] = []
         for row in sheet.iter_rows(values_only=True):
-            texts = [self.text(value) for value in row]
-            while texts and not texts[-1]:
-                texts.pop()
+            self.looked += len(row)
+            end = len(row)
+            while end and row[end - 1] in (None, ""):
+                end -= 1
+            texts = [self.text(value) for value in row[:end]]
             rows.append(texts)
             self.places += max(len(texts), 1)
             self.chars += sum(map(len, texts))
-            if self.places > MAX_TABLE_PLACES or len(rows) > MAX_SHEET_ROWS:
+            if self.places > MAX_TABLE_PLACES or len(rows) > MAX_SHEET_ROWS or self.looked > MAX_SHEET_CELLS:
                 raise unreadable(self.name, "too_large", f"it has more than {MAX_TABLE_PLACES} cells, or {MAX_SHEET_ROWS} rows in a sheet")
             if self.chars > MAX_CHARACTERS:
                 raise unreadable(self.name, "too_many_characters", f"it has more than {MAX_CHARACTERS} characters")
