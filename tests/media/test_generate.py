@@ -6,6 +6,7 @@ import hashlib
 
 import pytest
 
+from polyloop.media import limits
 from tests.media.room import picture, room
 
 pytestmark = pytest.mark.needs("media")
@@ -279,6 +280,46 @@ def test_S1_82_after_a_failure_the_same_intent_needs_a_person_whatever_the_model
     assert here.call("generate_media", picture("b2"), approved_by="person")[1] == 10
 
 
+def test_S1_82_another_model_after_a_failure_needs_an_approval_in_auto_and_inside_the_grant(tmp_path):
+    """Whatever is offered instead: the same channel, another provider, a synthetic one. Nothing is charged before a person has said yes."""
+    from polyloop.media.catalog import EMBEDDED, Catalog, Model, Price
+    from polyloop.media.settings import Named, Settings
+    from polyloop.testing.media_server import MediaServer
+
+    def model(channel: str, key: str) -> Model:
+        return Model(name=key, mode="image", channel=channel, key=key, sizes=("512x512", "256x256"), prices=(Price(tier="s", credits="3"),))
+
+    with MediaServer(tmp_path / "log", ["refuse"]) as server:
+        providers = (Named(channel="a", kind="fal", url=server.url("fal")), Named(channel="b", kind="replicate", url=server.url("replicate")))
+        found = Settings(providers, Catalog((*EMBEDDED, model("a", "one"), model("a", "two"), model("b", "three"))))
+        with room(tmp_path, found) as here:
+            here.grant("100")
+            wish = {**picture("p1"), "channelId": "a", "channelModelKey": "one"}
+            del wish["logicalModelId"]
+            failed = here.call("generate_media", wish)[0]["taskId"]
+            here.worker.all()
+            assert here.call("task_get", {"taskId": failed})[0]["state"] == "failed"
+            before = here.charges()
+            others = [
+                {"channelModelKey": "two"},
+                {"channelId": "b", "channelModelKey": "three"},
+                {"size": "256x256"},
+                {"prompt": " a  quiet river\n"},
+            ]
+            plans = []
+            for n, change in enumerate(others):
+                told, code = here.call("generate_media", {**wish, **change, "nodeId": f"again{n}"}, mode="auto")
+                assert (code, told["error"]["kind"]) == (5, "confirmation_required"), change
+                plans.append(told["error"]["details"]["planId"])
+            synthetic = {name: value for name, value in wish.items() if not name.startswith("channel")} | {"logicalModelId": "studio-image"}
+            assert here.call("generate_media", {**synthetic, "nodeId": "s"}, mode="auto")[1] == 5
+            assert (here.charges(), here.count("task"), server.submissions()) == (before, 1, [])
+            here.decide(plans[1])
+            assert here.call("generate_media", {**wish, **others[1], "nodeId": "again1"}, mode="auto")[1] == 10
+            here.worker.all()
+            assert [s["dialect"] for s in server.submissions()] == ["replicate"]
+
+
 def test_S1_86_layers_are_new_nodes_and_the_source_stays(here):
     import base64
 
@@ -339,6 +380,23 @@ def test_S1_69_a_look_hands_over_the_picture_s_own_bytes(here):
     assert seen["statistics"]["sha256"] == seen["assetId"].removeprefix("sha256:")
     told, _ = here.call("canvas_inspect_image", {"nodeId": "nobody"})
     assert told["error"]["kind"] == "not_found"
+
+
+def test_S1_69_a_session_looks_twice_at_a_picture_and_sixteen_times_in_all(here):
+    import base64
+
+    from PIL import Image
+
+    from polyloop.media.picture import png
+
+    for n in range(9):
+        file = base64.b64encode(png(Image.new("RGB", (8, 8), (n, 0, 0)))).decode()
+        here.call("upload", {"nodeId": f"n{n}", "title": "t", "file": file})
+    codes = [here.call("canvas_inspect_image", {"nodeId": f"n{n}"}, session="s")[1] for n in range(8) for _ in range(3)]
+    assert codes == [0, 0, 8] * 8
+    told, code = here.call("canvas_inspect_image", {"nodeId": "n8", "refresh": True}, session="s")
+    assert (code, told["error"]["kind"], told["error"]["details"]["limit"]) == (8, "budget_exceeded", limits.LOOKS)
+    assert here.call("canvas_inspect_image", {"nodeId": "n8"}, session="other")[1] == 0
 
 
 def test_S1_70_reading_text_prepares_and_changes_nothing(here):

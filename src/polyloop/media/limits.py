@@ -18,6 +18,8 @@ OCR_LINES: Final = 500
 LAYERS: Final = 12
 #: A region smaller than this share of the picture is no layer of its own.
 LAYER_SHARE: Final = 0.02
+#: Looks a session has, and of one picture.
+LOOKS, LOOKS_EACH = 16, 2
 REFERENCES: Final = 16
 TRANSIENTS: Final = 4
 #: An annotation may be used for so long.
