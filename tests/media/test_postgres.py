@@ -24,11 +24,11 @@ from tests.media.test_generate import (  # noqa: F401  # run here too
     test_S1_59_a_picture_is_complete_only_with_its_file_on_its_node,
     test_S1_67_what_is_another_s_and_what_is_not_there_look_the_same,
     test_S1_82_after_a_failure_the_same_intent_needs_a_person_whatever_the_model_or_grant,
-    test_S1_86_layers_are_new_nodes_and_the_source_stays,
     test_S1_87_a_stale_snapshot_makes_nothing,
     test_S1_90_a_cancelled_task_costs_nothing_and_keeps_its_node,
 )
 from tests.media.test_kills import SOAK, UNCERTAIN, fifty_for_ten, forked_together, outside, struck
+from tests.media.test_looking import test_S1_86_layers_are_new_nodes_and_the_source_stays  # noqa: F401  # run here too
 
 pytestmark = pytest.mark.needs("postgres", "media")
 TENANTS = itertools.count()

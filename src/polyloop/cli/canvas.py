@@ -26,6 +26,7 @@ from polyloop.words.catalog import say
 from .arguments import arguments, mode_of
 from .cells import plain
 from .frame import Place, carry_out, placed
+from .told import headline
 
 app: Final = typer.Typer(no_args_is_help=True, help="Canvases: make, read, change; every write answers with a receipt.")
 ToolArgument = Annotated[str, typer.Argument(metavar="TOOL", help="Operation; `polyloop canvas tools` lists them.")]
@@ -61,10 +62,9 @@ def _print(place: Place, tool: str, answer: dict[str, Any], code: int) -> None:
 
 
 def _for_people(place: Place, tool: str, answer: dict[str, Any]) -> str:
-    if error := answer.get("error"):
-        line = say(f"doc.{error['details'].get('status') or 'failed'}", place.lang, operation=error["operation"] or tool)
+    line = headline(place.lang, tool, answer)
+    if (error := answer.get("error")) and "taskId" not in answer:
         return "\n".join([line, plain(f"{error['kind']}: {error['message']}"), *(f"planId {p}" for p in [error["details"].get("planId")] if p)])
-    line = say("doc.success", place.lang, operation=answer.get("operation", tool))
     told = json.dumps(answer.get("data", answer), ensure_ascii=False, indent=2)
     return "\n".join([line, *map(plain, told.split("\n"))])
 

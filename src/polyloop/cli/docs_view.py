@@ -15,6 +15,7 @@ from polyloop.words.catalog import Lang, say
 from polyloop.words.losses import say_loss
 
 from .cells import fit, pad, width
+from .told import headline
 
 #: Columns of a table and the fields they show, by what stands in its rows; the first that fits.
 _TABLES: Final[tuple[tuple[str, ...], ...]] = (("nodeId", "resourceType", "title"), ("version", "revision", "label"))
@@ -26,14 +27,14 @@ def for_people(lang: Lang, op: str, answer: dict[str, Any]) -> str:
     if error := answer.get("error"):
         if "taskId" in answer:
             return _task(answer, lang)
-        status = error["details"].get("status") or "failed"
-        line = say(f"doc.{status}", lang, operation=error["operation"] or op)
-        return "\n".join([line, f"{error['kind']}: {error['message']}", *(f"planId {p}" for p in [error["details"].get("planId")] if p)])
+        return "\n".join(
+            [headline(lang, op, answer), f"{error['kind']}: {error['message']}", *(f"planId {p}" for p in [error["details"].get("planId")] if p)]
+        )
     if "state" in answer and "taskId" in answer:
         return _task(answer, lang)
     if isinstance(data := answer.get("data"), dict) and "content" in data:
         return str(cast("dict[str, Any]", data)["content"])
-    line = say("doc.success", lang, operation=answer.get("operation", f"doc.{op}"))
+    line = headline(lang, f"doc.{op}", answer)
     if isinstance(rows := answer.get("items"), list):
         more = [] if answer.get("complete") else [say("doc.list.incomplete", lang)]
         return "\n".join([*table(cast("list[dict[str, Any]]", rows)), *more]) or say("list.none", lang)
