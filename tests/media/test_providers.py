@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import time
 
 import pytest
 
 from polyloop.contract.problem import ProblemError
 from polyloop.media.hosted import hosted
 from polyloop.media.provider import Found, Job, Work
+from polyloop.media.wire import Wire
 
 pytestmark = pytest.mark.needs("media")
 
@@ -134,3 +136,20 @@ def test_an_address_that_is_none_is_refused(base):
 def test_there_is_no_other_provider():
     with pytest.raises(ProblemError):
         hosted("nobody", "http://127.0.0.1:9", "")
+
+
+def test_trusted_certificates_are_read_once_for_all_doors():
+    """In seconds of this process: forty doors of either kind take less than reading the certificates five times."""
+    import httpx2
+
+    from polyloop.gateway.wire import Wire as ModelWire
+
+    began = time.process_time()
+    for _ in range(5):
+        httpx2.create_ssl_context(trust_env=False)
+    five = time.process_time() - began
+    began = time.process_time()
+    for _ in range(20):
+        Wire("https://example.org", {})
+        ModelWire()._open()
+    assert time.process_time() - began < five

@@ -7,6 +7,7 @@ is not asked for and not read. Cancelling the caller closes the socket.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,6 +17,8 @@ from .faults import Fault, Next, SourceError, invalid, judged
 from .stream import Display
 
 if TYPE_CHECKING:
+    import ssl
+
     import httpx2
 
 ANSWER_BYTES: Final = 32 << 20
@@ -60,6 +63,14 @@ class Answer(Struct, frozen=True):
     body: bytes
 
 
+@functools.cache
+def _trusted() -> ssl.SSLContext:
+    """The certificates that are trusted: read once per process, which takes tens of milliseconds."""
+    import httpx2
+
+    return httpx2.create_ssl_context(trust_env=False)
+
+
 class Wire:
     """Connections of one process and tenant. `aclose` when done."""
 
@@ -73,7 +84,7 @@ class Wire:
 
         if self._transport is None:
             limits = httpx2.Limits(max_connections=CONNECTIONS, max_keepalive_connections=CONNECTIONS // 4)
-            self._transport = httpx2.AsyncHTTPTransport(retries=0, trust_env=False, limits=limits)
+            self._transport = httpx2.AsyncHTTPTransport(retries=0, verify=_trusted(), trust_env=False, limits=limits)
         return self._transport
 
     async def post(self, url: str, headers: Mapping[str, str], body: bytes, seen: Callable[[bytes], None] | None = None) -> Answer:

@@ -7,8 +7,10 @@ a stranger's: control links must be of the provider's own origin, files may come
 
 from __future__ import annotations
 
+import functools
 import json
 import math
+import ssl
 from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -26,6 +28,12 @@ _NOT_SENT: Final = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeo
 _OK: Final = range(200, 300)
 
 
+@functools.cache
+def _trusted() -> ssl.SSLContext:
+    """The certificates that are trusted: read once per process, which takes tens of milliseconds."""
+    return httpx2.create_ssl_context(trust_env=False)
+
+
 class Wire:
     """Requests to one provider. `base` without a slash at its end."""
 
@@ -35,8 +43,8 @@ class Wire:
             raise problem("validation", f"no address of a provider: {base[:120]!r}", stage="arguments")
         self.base, self._headers, self._timeout_s = base.rstrip("/"), dict(headers), timeout_s
         self._origin = (parts.scheme, parts.netloc)
-        # Each request has a connection of its own; what is shared is the set of trusted certificates, which takes long to read.
-        self._transport = httpx2.HTTPTransport(retries=0, trust_env=False, limits=httpx2.Limits(max_keepalive_connections=0))
+        # Each request has a connection of its own; what is shared is the set of trusted certificates.
+        self._transport = httpx2.HTTPTransport(retries=0, verify=_trusted(), trust_env=False, limits=httpx2.Limits(max_keepalive_connections=0))
 
     def ask(self, method: str, path: str, body: object = None, *, form: tuple[Mapping[str, str], Any] | None = None) -> dict[str, Any]:
         """The JSON object of a good answer. `path` under the base, or a link an earlier answer gave. `form` = fields and files."""
