@@ -20,7 +20,7 @@ def told(*words: str) -> dict[str, Any]:
 
 
 def test_S2_28_killed_runs_end_as_unkilled_ones_and_no_effect_happens_twice() -> None:
-    random_kills, each = (300, 30) if SOAK else (24, 3)
+    random_kills, each = (300, 30) if SOAK else (8, 1)
     found = told("--random", str(random_kills), "--each", str(each))
     assert found["problems"] == []
     assert found["kills"]["random"] >= random_kills

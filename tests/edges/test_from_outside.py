@@ -33,7 +33,7 @@ T = TypeVar("T")
 END_MS = GRACE_S * 1000 + 1000
 #: Tool -> whether it goes on after its cancellation and is named for it.
 KINDS = {"hang": False, "swallow": True, "tree": False, "thread": True, "probed": False}
-TOOLS = ["submit", *(f"zoo:{name}" for name in (*KINDS, "nap", "flood", "gives", "gives_here", "breaks", "breaks_here", "dies"))]
+TOOLS = ["submit", *(f"zoo:{name}" for name in (*KINDS, "nap", "held", "flood", "gives", "gives_here", "breaks", "breaks_here", "dies"))]
 
 
 class Zoo(Desk):
@@ -201,11 +201,13 @@ def test_whatever_a_tool_gives_or_raises_the_run_goes_on(desk: Zoo) -> None:
 
 def test_a_hundred_megabytes_cost_the_run_less_than_three_times_their_cap(desk: Zoo) -> None:
     """The result limit of `flood` is 4 MiB: as it comes, as text, and on its way into the store."""
-    process = desk.begin("f", [act("flood", mb=0), act("nap", s=1.5), act("flood", mb=100), act("nap", s=1.5), act("submit", summary="s")])
+    process = desk.begin("f", [act("flood", mb=0), act("held", name="1"), act("flood", mb=100), act("held", name="2"), act("submit", summary="s")])
 
-    def peak_mb(naps: int) -> float:
-        desk.wait(lambda: len(desk.of("f", "action_intent")) == 2 * naps)
-        return int(re.search(r"VmHWM:\s*(\d+) kB", Path(f"/proc/{process.pid}/status").read_text())[1]) / 1024
+    def peak_mb(holds: int) -> float:
+        desk.wait(lambda: len(desk.of("f", "action_intent")) == 2 * holds)
+        peak = int(re.search(r"VmHWM:\s*(\d+) kB", Path(f"/proc/{process.pid}/status").read_text())[1]) / 1024
+        (desk.folder / str(holds)).touch()
+        return peak
 
     before = peak_mb(1)
     after = peak_mb(2)

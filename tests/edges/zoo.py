@@ -58,6 +58,14 @@ async def nap(s: float) -> str:
     return "slept"
 
 
+@polyloop.tool(effect="read", kind="async")
+async def held(name: str) -> str:
+    """Until the test has made a file of this name."""
+    while name not in os.listdir():  # noqa: ASYNC110, PTH208
+        await asyncio.sleep(0.01)
+    return "let go"
+
+
 @polyloop.tool(effect="read", kind="process", result_limit=4 << 20)
 def flood(mb: int) -> str:
     return "x" * (mb << 20)

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from polyloop.files import FileProblem, Root, write_atomic
 from polyloop.files.landing import Landing
 from polyloop.files.resolve import publish_new
+from tests.files.points import sampled
 
 SOAK = bool(os.environ.get("POLYLOOP_SOAK"))
 V1, V2 = b"1" * 300, b"2" * 9000
@@ -252,7 +253,7 @@ def test_S0_43_a_failure_at_every_call_leaves_nothing_or_the_old_bytes(ws: Path,
     said = "{'replace': True}" if old is not None else "{}"
     (ws / "d").mkdir()
     told: dict[str, str] = {}
-    for call, number in struck(ws, said):
+    for call, number in sampled(struck(ws, said)):
         for path in (ws / "d").iterdir():
             path.unlink()
         if old is not None:
@@ -278,9 +279,8 @@ def test_half_written_file_01_a_kill_at_every_call_leaves_the_old_or_the_new(ws:
     """The same writer is killed at each of its system calls from `start` on, until one gets through."""
     said = "{'replace': True}" if old is not None else "{}"
     (ws / "d").mkdir()
-    points = struck(ws, said)
     seen = set()
-    for call, number in points if SOAK else points[::2]:
+    for call, number in sampled(struck(ws, said)):
         for path in (ws / "d").iterdir():
             path.unlink()
         if old is not None:

@@ -222,8 +222,7 @@ def test_path_escape_06_a_folder_swapped_for_a_link_wins_nothing(ws: Path, root:
     try:
         assert swapper.stdout is not None
         assert swapper.stdout.readline() == b"ready\n"
-        until = time.monotonic() + (20 if SOAK else 5)
-        while time.monotonic() < until:
+        while min(counts.values()) < (1000 if SOAK else 15) or sum(counts.values()) < 3000:
             try:
                 assert root.read_bytes("d/f", 100) == b"inside"
                 counts["inside"] += 1
@@ -242,6 +241,5 @@ def test_path_escape_06_a_folder_swapped_for_a_link_wins_nothing(ws: Path, root:
         swapper.kill()
         swapper.communicate()
     assert [(f.name, f.read_bytes()) for f in outside.iterdir()] == [("f", SECRET)]
-    assert min(counts.values()) > 10, counts
     assert kinds <= {"permission_denied", "type_mismatch"}  # the latter: a link when opened, a folder when looked at
     print(counts)  # pytest -s shows how hard it was tried

@@ -192,6 +192,9 @@ MORE: dict[Callable[[Patch], None], dict[str, float]] = {
     lose_a_wake_up: {"decided in the moment of release": 0.9},
 }
 
+#: Where a rare mutant is met, so that it is looked for there first; a changed simulation leaves only the sweep.
+MET_AT = {retry_after_unknown: 63, retry_unknown_outcome: 205, skip_the_epoch: 75, probe_without_fence: 316, forget_the_cut: 1012}
+
 
 def run(seed: int, mode: str) -> World:
     return twin(seed) if mode == "twin" else World(seed, mode).run()
@@ -203,7 +206,7 @@ def test_the_simulation_catches(mutant: Callable[[Patch], None], mode: str, inva
         monkeypatch.setitem(EVENTS if fault in EVENTS else RATES, fault, rate)
     with monkeypatch.context() as patch:
         mutant(patch)
-        failure = next((f for seed in range(5000) if (f := run(seed, mode).failure)), None)
+        failure = next((f for seed in (MET_AT.get(mutant, 0), *range(5000)) if (f := run(seed, mode).failure)), None)
         assert failure is not None
         assert failure.invariant in invariants, str(failure)
         assert run(failure.seed, failure.mode).failure == failure

@@ -22,8 +22,8 @@ SHAPES = {"args_text", "flattened", "alias"}
 CUTS = {"bom", "think", "fence", "prose", "wrapper", "duplicate"}
 
 
-def times(usual: int):
-    return settings(max_examples=usual * (10 if SOAK else 1), suppress_health_check=list(HealthCheck))
+def times(usual: int, soak: int = 10):
+    return settings(max_examples=usual * (soak if SOAK else 1), suppress_health_check=list(HealthCheck))
 
 
 @times(400)
@@ -36,7 +36,7 @@ def test_a_generated_reply_runs_as_it_was_meant(said: Spoken):
         assert output_of(act, said.text) == said.text[said.start : said.end]
 
 
-@times(1000)
+@times(200, soak=50)
 @given(spoken())
 def test_no_part_of_a_reply_is_run(said: Spoken):
     """No prefix that ends before the object's last brace, whatever is wrapped around it."""
