@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from polyloop.formats import read
-from polyloop.formats.blocks import Document
+from polyloop.formats import read, same_text, write
+from polyloop.formats.blocks import Block, Document, Run
 from polyloop.formats.pdf_in import read_pdf
 from polyloop.formats.reflow import Line, grouped_page_lines, paragraph
 
@@ -63,6 +63,8 @@ TABLE = [
     ("a word that would have fitted", [line("The end of it", 1, right=300), line("Next line of the full width here", 2)], ["The end of it", "Next line of the full width here"]),
     ("a word that would not", [line("The end of it is somewhere near", 1, right=470), line("extraordinarily far from the beginning", 2)],
      ["The end of it is somewhere near\nextraordinarily far from the beginning"]),
+    ("a word with a hyphen at the line end", [line("The parties agree-", 1, right=150), line("ment ends here", 2, right=120)], ["The parties agree-\nment ends here"]),
+    ("a dash at the line end", [line("The parties -", 1, right=150), line("ment ends here", 2, right=120)], ["The parties -", "ment ends here"]),
     ("rows of a table", [line("a b", 1, row=True), line("c d", 2, row=True)], ["a b", "c d"]),
 ]  # fmt: skip
 
@@ -104,6 +106,50 @@ def test_page_numbers_and_running_heads_are_left_out_and_named() -> None:
     document = read_pdf("a.pdf", data)
     assert [block.text for block in document.blocks] == [f"Text of page {number} ends here." for number in range(1, 5)]
     assert {loss.code: loss.count for loss in document.losses} == {"pdf_layout": 1, "page_margin": 8}
+
+
+def margins(*texts: list[str]) -> tuple[list[str], int]:
+    document = read_pdf("a.pdf", pages(*texts))
+    return [line for block in document.blocks for line in block.text.split("\n")], sum(e.count for e in document.losses if e.code == "page_margin")
+
+
+VALUES = [
+    ([["Sum", "9800", "2024", "12%"]], ["Sum", "9800", "2024", "12%"], 0),
+    ([["Sum", "7", "8"], ["Other", "8", "9"]], ["Sum", "7", "8", "Other", "8", "9"], 0),
+    ([["a", "12%"], ["b", "13%"], ["c", "14%"]], ["a", "12%", "b", "13%", "c", "14%"], 0),
+    ([["a", "-1"]], ["a", "-1"], 0),
+    ([["a", "100"], ["b", "100"], ["c", "100"]], ["a", "100", "b", "100", "c", "100"], 0),
+    ([["a", "- 1 -"]], ["a"], 1),
+    ([["2024", "a", "9800", "1"], ["2025", "b", "9801", "2"]], ["2024", "a", "9800", "2025", "b", "9801"], 2),
+    ([["a", "45"], ["b", "46"], ["c", "47"]], ["a", "b", "c"], 3),
+    ([["a", "Page 1 of 2"], ["b", "Page 2 of 2"]], ["a", "b"], 2),
+    ([["a", "1/3"]], ["a", "1/3"], 0),
+]
+
+
+@pytest.mark.parametrize(("given", "kept", "dropped"), VALUES, ids=[str(each[0]) for each in VALUES])
+def test_only_page_numbers_are_taken_for_them(given: list[list[str]], kept: list[str], dropped: int) -> None:
+    assert margins(*given) == (kept, dropped)
+
+
+WORDS = "Each party shall deliver a well-documented, long-term, end-to-end plan and a state-of-the-art method, audit-ready and risk-free. "
+
+
+@pytest.mark.parametrize("more", range(6))
+def test_hyphens_at_line_ends_stay_and_end_their_line(more: int) -> None:
+    told = "x" * more + WORDS * 4
+    document = Document((Block("paragraph", (Run(told),)),))
+    data = write(document, "pdf")
+    same_text(document, "pdf", data)
+    (block,) = read("a.pdf", data).blocks
+    assert any(run.text.endswith("-") for run in block.runs), "a line ends so"
+    for target in ("docx", "html"):
+        assert read(f"a.{target}", write(Document((block,)), target)).blocks[0].text == told.strip(), "and is set without a blank"
+
+
+def test_a_hyphen_that_only_shows_where_a_word_is_broken_is_not_set() -> None:
+    document = Document((Block("paragraph", (Run(WORDS.replace("-", "\xad") * 4),)),))
+    same_text(document, "pdf", write(document, "pdf"))
 
 
 def test_a_page_without_text_is_named() -> None:

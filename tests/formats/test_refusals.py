@@ -111,6 +111,32 @@ def test_an_archive_whose_headers_lie_is_stopped_all_the_same(monkeypatch: pytes
     assert refused("a.docx", bytes(data))[1] in ("archive_too_large", "corrupt")
 
 
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_other_packings_are_refused_before_a_byte_comes_out(method: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", method) as made:
+        made.writestr("word/document.xml", bytes(1 << 16))
+
+    def opened(*_: object) -> None:
+        raise AssertionError("it was unpacked")
+
+    monkeypatch.setattr(zipfile.ZipFile, "open", opened)
+    assert refused("a.docx", out.getvalue()) == ("type_mismatch", "corrupt")
+
+
+VBA = '<Types><Override PartName="/xl/a.bin" ContentType="application/vnd.ms-office.vbaProject"/></Types>'
+PROGRAMS: list[dict[str, str | bytes]] = [
+    {"xl/macrosheets/sheet2.xml": "<a/>"}, {"xl/macrosheets/intlsheet1.xml": "<a/>"}, {"XL/Macrosheets/x.xml": "<a/>"}, {"word/vbaProject.bin": "x"},
+    {"[Content_Types].xml": VBA}, {"[Content_Types].xml": VBA.encode("utf-16")},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("parts", PROGRAMS, ids=[next(iter(each)) + str(at) for at, each in enumerate(PROGRAMS)])
+def test_programs_inside_are_refused_by_whatever_name(parts: dict[str, str | bytes]) -> None:
+    for name in ("a.docx", "a.xlsx"):
+        assert refused(name, packed(parts)) == ("validation", "macros")
+
+
 def test_too_many_entries() -> None:
     assert refused("a.docx", packed({f"x{at}": "" for at in range(4_001)})) == ("validation", "archive_too_large")
 

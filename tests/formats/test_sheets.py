@@ -57,6 +57,11 @@ def test_rows_of_different_lengths_and_other_encodings_are_named() -> None:
     assert codes(read("a.csv", "部门,金额\n一部,二\n".encode("gb18030"))) == {"encoding": 1}
 
 
+def test_a_value_is_as_long_as_it_is() -> None:
+    assert texts(read("a.csv", f'a,"{"x" * 200_000}"\n'.encode())) == [[["a", "x" * 200_000]]]
+    assert reason("a.csv", f'a,"{"x" * 2_000_001}"\n'.encode()) == "too_many_characters"
+
+
 def test_what_is_no_table_of_values_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     assert reason("a.csv", b'a,"open\n') == "corrupt"
     assert reason("a.csv", b'a,"x"y\n') == "corrupt"

@@ -9,7 +9,11 @@ from msgspec import structs
 
 from polyloop.formats.blocks import Block, Cell, Document, Run, Table, joined
 
-WORDS = st.text("abcXYZ019,.;:!?()<>&\"'一二三四五六七八九十审计通知采购，。；：！？（）《》“”", min_size=1, max_size=12).map(str.strip).filter(bool)
+WORDS = (
+    st.text("abcXYZ019,.;:!?()<>&\"'-_*[]\\#|~$`=+/@{}%^一二三四五六七八九十审计通知采购，。；：！？（）《》“”", min_size=1, max_size=12)
+    .map(str.strip)
+    .filter(bool)
+)
 #: Text that no reader could take for a mark of its own: a list number, a box.
 SAFE = WORDS.map(lambda text: f"字{text}")
 MARKS = st.fixed_dictionaries({}, optional={"bold": st.just(True), "italic": st.just(True), "strike": st.just(True)})

@@ -18,12 +18,14 @@ _MACROS: Final = ("vbaproject.bin", "vbadata.xml")
 #: Whatever they are called, the types of the package and its relations say what they are; and so does the folder of macro sheets.
 _MACRO_TYPES: Final = re.compile(rb"""Type\s*=\s*["'][^"'<>]*(?:vbaProject|macroEnabled|macrosheet|wordVbaData)""", re.IGNORECASE)
 _TYPES: Final = "[content_types].xml"
+#: The two ways an office file may pack its parts. Of others the library gives out what one piece unpacks to, whatever its size.
+_METHODS: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
 
 def unpack(name: str, data: bytes, wanted: tuple[str, ...]) -> dict[str, bytes]:
     """The members whose names end so. Every member is unpacked and checked, so that a damaged or swollen file is refused whole.
 
-    Raises `corrupt` (also for names that lead out, come twice or are links), `encrypted`, `macros` (programs inside it), `archive_too_large`.
+    Raises `corrupt` (also for names that lead out, come twice or are links, and other packings), `encrypted`, `macros` (programs inside it), `archive_too_large`.
     """
     kept: dict[str, bytes] = {}
     seen: set[str] = set()
@@ -67,10 +69,12 @@ def _check_name(name: str, entry: zipfile.ZipInfo, seen: set[str]) -> None:
     seen.add(path)
     if path.startswith("/") or ".." in path.split("/") or stat.S_ISLNK(entry.external_attr >> 16):
         raise unreadable(name, "corrupt", f"its part {entry.filename[:100]!r} leads out of it")
+    if entry.compress_type not in _METHODS:
+        raise unreadable(name, "corrupt", f"its part {entry.filename[:100]!r} is packed in a way that office files are not")
     if path.endswith(_MACROS) or "/macrosheets/" in path:
         raise unreadable(name, "macros", "there are macros in it")
 
 
 def _check_types(name: str, path: str, part: bytes) -> None:
-    if (path.lower() == _TYPES or path.endswith(".rels")) and _MACRO_TYPES.search(part):
+    if (path.lower() == _TYPES or path.endswith(".rels")) and _MACRO_TYPES.search(part.replace(b"\0", b"")):
         raise unreadable(name, "macros", "there are macros in it")

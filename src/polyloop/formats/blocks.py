@@ -11,9 +11,12 @@ Text for people and text for search is `Block.text`: the runs, joined. Numbers t
 from __future__ import annotations
 
 import re
-from typing import Any, Final, Literal, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from msgspec import Struct, structs
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 BlockType = Literal[
     "heading", "paragraph", "bulleted", "numbered", "todo", "quote", "code", "table", "divider", "image", "file", "formula", "raw",
@@ -210,5 +213,13 @@ def is_wide(char: str) -> bool:
 
 
 def joint(before: str, after: str) -> str:
-    """What stands for a line end between two characters when lines are set as one: nothing between Chinese, else a blank."""
-    return "" if (before and is_wide(before)) or (after and is_wide(after)) else " "
+    """What stands for a line end between two texts when lines are set as one: nothing next to Chinese or in a word with a hyphen, else a blank."""
+    before, after = before[-2:], after[:1]
+    if (before and is_wide(before[-1])) or (after and is_wide(after)):
+        return ""
+    return "" if after.isalnum() and before[-1:] == "-" and before[0].isalnum() else " "
+
+
+def joint_at(runs: Sequence[Run], at: int) -> str:
+    """`joint` for the wrapped line end that is this run."""
+    return joint(runs[at - 1].text if at else "", runs[at + 1].text if at + 1 < len(runs) else "")

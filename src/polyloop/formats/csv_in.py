@@ -9,7 +9,7 @@ from typing import Final
 
 from polyloop.formats.blocks import Block, Cell, Document, Loss, Run, Table
 from polyloop.formats.encoding import decode
-from polyloop.formats.limits import MAX_TABLE_PLACES
+from polyloop.formats.limits import MAX_FILE_BYTES, MAX_TABLE_PLACES
 from polyloop.formats.problems import unreadable
 
 _DELIMITERS: Final = ",;\t|"
@@ -23,6 +23,7 @@ def read_csv(name: str, data: bytes) -> Document:
     text = text.removeprefix("\ufeff")
     rows: list[tuple[Cell, ...]] = []
     places = 0
+    csv.field_size_limit(MAX_FILE_BYTES)  # of the whole process; a cell is as long as its file lets it be
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=_delimiter(name, text), strict=True)
     try:
         for row in reader:

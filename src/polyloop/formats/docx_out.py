@@ -8,7 +8,7 @@ import zipfile
 from typing import TYPE_CHECKING, Final
 from xml.sax.saxutils import escape, quoteattr
 
-from polyloop.formats.blocks import LIST_TYPES, Block, Document, Run, Table, grid, joint, printable
+from polyloop.formats.blocks import LIST_TYPES, Block, Document, Run, Table, grid, joint_at, printable
 from polyloop.formats.docx_styles import LIST_IDS, MAX_LIST_DEPTH, XML, numbering, styles
 from polyloop.formats.links import safe_link
 
@@ -136,7 +136,7 @@ class _Body:
         for at, run in enumerate(runs):
             text = run.text
             if run.wrap:
-                text = joint(runs[at - 1].text[-1:] if at else "", runs[at + 1].text[:1] if at + 1 < len(runs) else "")
+                text = joint_at(runs, at)
             target = safe_link(run.link)
             properties = "".join((
                 '<w:rStyle w:val="VerbatimChar"/>' if run.code else '<w:rStyle w:val="Hyperlink"/>' if target else "",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING, Final
 
-from polyloop.formats.blocks import LIST_TYPES, Block, Document, Node, Run, Table, joint, nodes, printable
+from polyloop.formats.blocks import LIST_TYPES, Block, Document, Node, Run, Table, joint_at, nodes, printable
 from polyloop.formats.links import SAFE_SCHEMES, safe_link
 from polyloop.formats.problems import unreadable
 
@@ -122,7 +122,7 @@ def _runs(runs: Sequence[Run]) -> str:
     out: list[str] = []
     for at, run in enumerate(runs):
         if run.wrap:
-            out.append(joint(runs[at - 1].text[-1:] if at else "", runs[at + 1].text[:1] if at + 1 < len(runs) else ""))
+            out.append(joint_at(runs, at))
             continue
         text = _escaped(run.text).replace("\n", "<br>")
         for marked, tag in ((run.code, "code"), (run.strike, "s"), (run.italic, "em"), (run.bold, "strong")):

@@ -107,7 +107,7 @@ def markdown_of(runs: tuple[Run, ...], reader: MarkdownIt, place: Place = "block
 def _placed(run: Run, before: Run, place: Place) -> Run:
     """A source's own line end survives in a block only."""
     run = structs.replace(run, text=printable(run.text))
-    return Run(joint(before.text[-1:], "")) if run.wrap and place != "block" else run
+    return Run(joint(before.text, "")) if run.wrap and place != "block" else run
 
 
 def _reads_as(text: str, wanted: tuple[Run, ...], reader: MarkdownIt, place: Place) -> bool:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from polyloop.contract.problem import problem
-from polyloop.formats.blocks import Block, Document, Run, Table, grid, joint, printable
+from polyloop.formats.blocks import Block, Document, Run, Table, grid, joint_at, printable
 from polyloop.formats.check import squeezed
 from polyloop.formats.font import FONT, characters
 from polyloop.formats.links import SAFE_SCHEMES, safe_link
@@ -103,15 +103,19 @@ def _runs(block: Block) -> Sequence[Run]:
 
 
 def _set(runs: Sequence[Run]) -> list[Run]:
-    """Runs as they are printed: soft line ends joined, tabs and odd blanks as blanks."""
+    """Runs as they are printed: soft line ends joined, tabs and odd blanks as blanks, no hyphen that only shows where a word is broken."""
     out: list[Run] = []
     for at, run in enumerate(runs):
         text = run.text
         if run.wrap:
-            text = joint(runs[at - 1].text[-1:] if at else "", runs[at + 1].text[:1] if at + 1 < len(runs) else "")
-        text = "".join(" " if char != "\n" and char.isspace() and char not in characters() else char for char in printable(text.replace("\r", "")))
+            text = joint_at(runs, at)
+        text = "".join(" " if char != "\n" and char.isspace() and char not in characters() else char for char in _printed(text))
         out.append(Run(text, run.bold, run.italic, run.code, run.strike, run.link))
     return out
+
+
+def _printed(text: str) -> str:
+    return printable(text.replace("\r", "").replace("\xad", ""))
 
 
 def _block(block: Block) -> dict[str, Any]:

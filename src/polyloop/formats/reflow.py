@@ -38,6 +38,7 @@ _OPENING: Final = re.compile(
 )
 _WORD: Final = re.compile(r"[!-~]+")
 _CLOSING: Final = re.compile(r"[。！？；：.!?;:][”’\"'）)》]?\s*\Z")
+_BROKEN: Final = re.compile(r"[^\W\d_]-\Z")
 #: A hard-wrapped line fills most of the width; a last line does not.
 _FULL: Final = 0.85
 _WRAP_COLUMNS: Final = 120
@@ -96,7 +97,7 @@ def grouped_text(lines: Sequence[Line]) -> list[list[Line]]:
 def grouped_page_lines(lines: Sequence[Line], page_width: float) -> list[list[Line]]:
     """Paragraphs of a pdf, from where lines begin and end.
 
-    A line runs on when the first word of the next would not have fitted on it, and the next begins no further right (or hangs under a
+    A line runs on when the first word of the next would not have fitted on it or began on it, and the next begins no further right (or hangs under a
     list mark), is set in the same size and follows at the usual distance or at the top of the next page.
     """
     if not lines:
@@ -107,7 +108,7 @@ def grouped_page_lines(lines: Sequence[Line], page_width: float) -> list[list[Li
     groups = [[lines[0]]]
     for above, line in pairwise(lines):
         first = groups[-1][0]
-        full = edge - above.right <= _first_word_width(line)
+        full = edge - above.right <= _first_word_width(line) or (_BROKEN.search(above.text) and line.text[:1].islower())
         same_size = abs(above.size - line.size) <= 0.12 * above.size
         near = line.page != above.page or 0 <= above.top - line.top <= 2.6 * max(above.size, line.size)
         hangs = opens_paragraph(first.text) and line.left > first.left
