@@ -25,7 +25,8 @@ _METHODS: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 def unpack(name: str, data: bytes, wanted: tuple[str, ...]) -> dict[str, bytes]:
     """The members whose names end so. Every member is unpacked and checked, so that a damaged or swollen file is refused whole.
 
-    Raises `corrupt` (also for names that lead out, come twice or are links, and other packings), `encrypted`, `macros` (programs inside it), `archive_too_large`.
+    Raises `corrupt` (also for names that lead out, come twice or are links, and for other packings), `encrypted`, `macros` (programs
+    inside it), `archive_too_large`.
     """
     kept: dict[str, bytes] = {}
     seen: set[str] = set()
