@@ -7,13 +7,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from polyloop.app.documents import canvases_of
 from polyloop.app.media import SCHEMAS, media_of, media_worker, settings
+from polyloop.clock import SystemClock
 from polyloop.contract.operation import shown
 from polyloop.contract.spend import Grant, micro
 from polyloop.db import Database
 from polyloop.journal.carry import Caller
+from polyloop.media.provider import Provider
 from polyloop.media.settings import Settings
+from polyloop.media.worker import Worker
 
 
 class Room:
@@ -73,3 +78,22 @@ def room(where: Path | str, found: Settings | None = None, **more: Any):
         yield Room(db, found, **more)
     finally:
         db.close()
+
+
+class Clock:
+    """Time that goes on only where somebody waits for it."""
+
+    def __init__(self) -> None:
+        self.now = SystemClock().now_ms()
+
+    def __call__(self) -> int:
+        return self.now
+
+    def pause(self, seconds: float) -> None:
+        self.now += max(1, round(seconds * 1000))
+
+
+def played(here: Room, provider: Provider | None, clock: Clock | None = None, **more: Any) -> Worker:
+    """A worker in whose world the studio is this provider (None = is not set up), and time is this clock's."""
+    at = clock or Clock()
+    return Worker(here.db, replace(here.worker.means, providers={"studio": provider} if provider else {}, now_ms=at, pause=at.pause, **more))

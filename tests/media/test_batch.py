@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from polyloop.media import limits
-from tests.media.room import picture, room
+from polyloop.media import limits, tasks
+from polyloop.media.provider import Found, Job
+from tests.media.room import Clock, picture, played, room
 
 pytestmark = pytest.mark.needs("media")
 
@@ -48,8 +49,6 @@ def test_one_approval_with_the_whole_price_and_a_result_for_every_row(here):
     assert (code, len(done["data"]["taskIds"])) == (0, 3)
     assert here.count("task") - before == 3
     most, moves = 0, 0
-    from polyloop.media import tasks
-
     while here.worker.one() is not None or moves < 40:
         moves += 1
         live = here.db.look(lambda tx: [b for t in tasks.tasks.live(tx, "local", tasks.KINDS) if (b := tasks.body_of(t)).submission])
@@ -83,3 +82,74 @@ def test_a_plan_that_has_changed_since_the_approval_is_not_run(here):
     before = here.count("task")
     told, code = here.call("batch_run", RUN, plan_id=plan)
     assert (code, told["error"]["details"]["planId"] != plan, here.count("task")) == (5, True, before)
+
+
+def _queued(here, rows: int, concurrency: int) -> list[str]:
+    _table(here, [f"in colour {n}" for n in range(rows)], concurrency)
+    done, code = here.call("batch_run", RUN, approved_by="person")
+    assert code == 0
+    return done["data"]["taskIds"]
+
+
+def _states(here, ids: list[str]) -> list[str]:
+    return [here.db.look(tasks.tasks.find, "local", task_id).state for task_id in ids]
+
+
+@pytest.mark.parametrize(("rows", "concurrency"), [(6, 1), (12, 5), (12, 10)])
+def test_so_many_rows_are_under_way_as_the_plan_says_however_many_workers_there_are(here, rows, concurrency):
+    from polyloop.testing.media_provider import DONE, ScriptedProvider
+
+    ids = _queued(here, rows, concurrency)
+    polled: dict[str, int] = {}
+
+    def third(job):
+        polled[job.request_id] = polled.get(job.request_id, 0) + 1
+        return DONE if polled[job.request_id] > 2 else Found("running")
+
+    provider, clock = ScriptedProvider(poll=[third]), Clock()
+    workers, most = [played(here, provider, clock) for _ in range(3)], 0
+    for _ in range(40 * rows):
+        taken = [(w, w.db.write_sync(tasks.tasks.take, "local", tasks.KINDS, clock.now, clock.now + 1000)) for w in workers]
+        for worker, task in taken:  # all have taken before any submits
+            if task is not None:
+                worker._move(task, tasks.body_of(task))
+        most = max(most, _states(here, ids).count("running"))
+        clock.now += limits.POLL_MS
+        if set(_states(here, ids)) == {"succeeded"}:
+            break
+    assert set(_states(here, ids)) == {"succeeded"}
+    assert most == concurrency
+    assert provider.count("submit") == rows
+
+
+def test_rows_that_wait_cost_no_moves(here):
+    from polyloop.testing.media_provider import ScriptedProvider
+
+    ids = _queued(here, 20, 1)
+    clock = Clock()
+    start = clock.now
+    assert played(here, ScriptedProvider(), clock).all() == 2 * len(ids)
+    assert (set(_states(here, ids)), clock.now) == ({"succeeded"}, start)
+
+
+def test_a_row_of_which_nothing_is_known_or_that_is_cancelled_lets_the_next_begin(here):
+    from polyloop.testing.media_provider import LOST, ScriptedProvider
+
+    ids = _queued(here, 4, 1)
+    assert here.call("task_cancel", {"taskId": ids[2]})[1] == 0  # it waits, and frees nobody's place
+    assert here.call("task_cancel", {"taskId": ids[0]})[1] == 0
+    provider = ScriptedProvider(submit=[LOST, lambda work: Job(work.id)])
+    played(here, provider).all()
+    assert _states(here, ids) == ["cancelled", "unknown", "cancelled", "succeeded"]
+
+
+def test_a_cap_that_holds_the_batch_lets_it_run(here):
+    from msgspec.structs import replace
+
+    from polyloop.gateway.accounts import Accounts
+    from polyloop.gateway.settings import Caps
+
+    _table(here, ["in red", "in blue", "in green"])
+    for cap, code in (("3", 8), ("4", 0)):  # the reference has cost 1
+        here.media.rooms = replace(here.media.rooms, purse=Accounts(Caps(tenant=cap)))
+        assert here.call("batch_run", RUN, approved_by="person")[1] == code

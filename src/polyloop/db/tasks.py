@@ -115,3 +115,8 @@ def withdraw(tx: Tx, task: Task) -> None:
         "update task set state = ?, due = ?, body = ?, attempt = attempt + 1 where tenant = ? and id = ?",
         task.state, task.due, task.body, task.tenant, task.id,
     )  # fmt: skip
+
+
+def wake(tx: Tx, tenant: str, task_id: str, now: int) -> None:
+    """One that nobody has and that waited is due."""
+    tx.run("update task set due = ? where tenant = ? and id = ?", now, tenant, task_id)

@@ -87,7 +87,7 @@ class FalQueue(_Hosted):
         return _made(_addresses(result))
 
     def cancel(self, job: Job) -> None:
-        self.wire.ask("PUT", job.links["cancel"])
+        self.wire.tell("PUT", job.links["cancel"])
 
 
 class Replicate(_Hosted):
@@ -103,7 +103,7 @@ class Replicate(_Hosted):
         return _made(_addresses(told.get("output"))) if state == "succeeded" else Found(state, error=str(told.get("error") or "")[:300])
 
     def cancel(self, job: Job) -> None:
-        self.wire.ask("POST", f"/predictions/{job.request_id}/cancel")
+        self.wire.tell("POST", f"/predictions/{job.request_id}/cancel")
 
 
 class ComfyUI(_Hosted):
@@ -136,11 +136,11 @@ class ComfyUI(_Hosted):
         for name, state in (("queue_running", "running"), ("queue_pending", "queued")):
             if any(isinstance(item, list) and job.request_id in item for item in _list(queue.get(name))):
                 return Found(cast("State", state))
-        return Found("unknown")
+        return Found("cancelled" if job.stopped else "unknown")  # it forgets what it takes out of its queue
 
     def cancel(self, job: Job) -> None:
-        self.wire.ask("POST", "/queue", {"delete": [job.request_id]})
-        self.wire.ask("POST", "/interrupt", {"prompt_id": job.request_id})
+        self.wire.tell("POST", "/queue", {"delete": [job.request_id]})
+        self.wire.tell("POST", "/interrupt", {"prompt_id": job.request_id})
 
     def find(self, work_id: str) -> Job | None:
         job = self._job(work_id)

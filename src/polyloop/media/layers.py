@@ -9,7 +9,7 @@ is found by its colour, a text by reading it, an object by a point that a person
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final, Literal
+from typing import Final, Literal, cast
 
 import cv2
 import numpy as np
@@ -19,6 +19,9 @@ from PIL import Image
 
 from ..contract.problem import problem
 from . import limits, text
+from .picture import opened, png
+from .provider import Facts
+from .verify import examined
 
 Method = Literal["colour-regions", "text-layer", "point-cut"]
 Pixels = NDArray[np.uint8]
@@ -59,6 +62,16 @@ def split(image: Image.Image, method: Method, points: Sequence[Point] = ()) -> l
     if not np.array_equal(recomposed(layers), pixels):
         raise problem("task_failed", "the layers do not give the picture back", stage="verify", execution_started=True)
     return layers
+
+
+def taken_apart(data: bytes, method: str, points: Sequence[Point]) -> list[tuple[Layer, bytes, Facts]]:
+    """The layers of a file, each as a PNG and what that proved to be. Raises ProblemError as `split`; task_failed where the libraries fail."""
+    try:
+        found = [(layer, png(layer.image)) for layer in split(opened(data).image, cast("Method", method), points)]
+    except (cv2.error, ValueError, ArithmeticError, LookupError, MemoryError, OSError) as error:
+        why = f"{method} cannot take this picture apart: {type(error).__name__}"
+        raise problem("task_failed", why, stage="split", execution_started=True, details={"reason": "not_parted"}) from error
+    return [(layer, file, examined(file, "image")) for layer, file in found]
 
 
 def recomposed(layers: Sequence[Layer]) -> Pixels:

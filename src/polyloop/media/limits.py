@@ -29,8 +29,11 @@ SECONDS: Final = 3600
 #: Bytes of one result.
 RESULT_BYTES: Final = 64 << 20
 #: How long a worker has a task before another may take it; time between two questions to a provider; between two when nothing is known.
-LEASE_MS, POLL_MS, ASK_AGAIN_MS = 180_000, 500, 60_000
-#: Times a result that cannot be had is asked for.
-FETCHES: Final = 3
+LEASE_MS, POLL_MS, ASK_AGAIN_MS = 300_000, 500, 60_000
+#: A provider that refuses so often to tell of a task, or of which nothing was heard so long, is not believed to know of it.
+REFUSALS: Final = 5
+SILENT_MS: Final = 15 * 60 * 1000
 #: Longest a task that nothing is known of is asked about.
 UNKNOWN_MS: Final = 24 * 3600 * 1000
+#: Characters of the id and of the title of a node.
+NODE_ID, TITLE = 80, 240

@@ -82,6 +82,7 @@ def _cancel(asked: Asked) -> Plan:
         if body.order:
             asked.rooms.charge(asked.tx, tasks.charge(body, "refund"), task.session, asked.call.now_ms)
         rows.withdraw(asked.tx, tasks.end_of(task, "cancelled", over))
+        tasks.next_of_batch(asked.tx, asked.tenant, over, asked.call.now_ms)
         return {"taskId": task.id, "state": "cancelled"}
 
     def end(reply: dict[str, Any]) -> Conclusion:
@@ -108,6 +109,7 @@ def _settle(asked: Asked) -> Plan:
             asked.rooms.charge(asked.tx, tasks.charge(body, kind), task.session, asked.call.now_ms)
         over = replace(body, writeback="not_applied" if where else "applied", reason=where)
         rows.withdraw(asked.tx, tasks.end_of(task, "failed", over))
+        tasks.next_of_batch(asked.tx, asked.tenant, over, asked.call.now_ms)
         return {"taskId": task.id, "state": "failed"}
 
     def end(reply: dict[str, Any]) -> Conclusion:
@@ -130,7 +132,7 @@ def _recover(asked: Asked) -> Plan:
     task, body = tasks.find(asked.tx, asked.tenant, asked.caller.owner, asked.canvas_id, asked.args["taskId"])
     about: dict[str, Any] = {"target": {"canvasId": asked.canvas_id, "taskId": task.id}, "target_id": asked.canvas_id}
     assets = [asset for sha in body.results if (asset := store.find_asset(asked.tx, asked.tenant, sha))]
-    names = numbered(asked.args["nodeId"], len(assets))
+    names = tasks.numbered(asked.args["nodeId"], len(assets))
     problems = [FieldProblem("nodeId", "exists", "nothing is written over") for name in names if asked.surface.seen(name)][:1]
     if task.state != "succeeded" or not assets:
         problems = [FieldProblem("taskId", "no_result", f"this task is {task.state}")]
@@ -140,7 +142,7 @@ def _recover(asked: Asked) -> Plan:
         return idle(Prepared(**about, problems=tuple(problems)))
     layers = tuple({**layer, "nodeId": name} for layer, name in zip(body.layers, names, strict=True)) if body.layers else ()
     state = {"taskId": task.id, "status": task.state}
-    titles = [f"{body.title} · {layer['name']}"[:240] for layer in layers] or [body.title]
+    titles = [tasks.layer_title(body, layer) for layer in layers] or [body.title]
     placed = [
         Placed(id=name, type=asset.mode, title=title, body={"prompt": body.spec.prompt, "asset": asset.body, "task": state})
         for name, title, asset in zip(names, titles, assets, strict=True)
@@ -159,11 +161,6 @@ def _recover(asked: Asked) -> Plan:
         return Conclusion(data={"canvasId": asked.canvas_id, **reply}, proofs=(proof,), facts=known, compensation=_STAYS)
 
     return Plan(prepared=Prepared(**about), act=act, end=end)
-
-
-def numbered(first: str, count: int) -> list[str]:
-    """The nodes of several results, named after that of the first."""
-    return [first, *(f"{first}_{n}" for n in range(2, count + 1))]
 
 
 # --- a batch plan ----------------------------------------------------------------------------------------------------
@@ -226,7 +223,8 @@ def _row_draft(asked: Asked, inputs: tuple[str, ...], prompt: str) -> tuple[Draf
 def _queue_all(asked: Asked, node_id: str, found: Any, drafts: list[Draft], step_id: str) -> dict[str, Any]:
     now, whole = asked.call.now_ms, f"{step_id.rpartition('/')[0]}/pay"
     last = spending.charges(asked.tx, asked.tenant, "order_id", whole)[-1]
-    # Each row has a reservation of its own, settled or refunded by itself; that of the whole is given back with this commit.
+    # Each row has a reservation of its own, settled or refunded by itself; that of the whole is given back first, for a cap counts both.
+    asked.rooms.charge(asked.tx, replace(last, kind="refund"), asked.caller.session, now)
     made: dict[str, str] = {}
     placed: list[Placed] = []
     for n, (row, draft) in enumerate(zip(found.rows, drafts, strict=True), 1):
@@ -238,7 +236,7 @@ def _queue_all(asked: Asked, node_id: str, found: Any, drafts: list[Draft], step
             operation=asked.call.operation_id, spec=draft.spec, at=now, order=order.order, source=order.source, reserved=order.amount_micro,
             batch=step_id, concurrency=found.concurrency,
         )  # fmt: skip
-        tasks.add(asked.tx, asked.tenant, task_id, asked.caller.session, body)
+        tasks.add(asked.tx, asked.tenant, task_id, asked.caller.session, body, n)
         store.note_intent(asked.tx, asked.tenant, asked.canvas_id, intent_of("image", draft.spec.prompt, draft.refs.files), wish_of(draft), task_id)
         state = {"taskId": task_id, "status": "queued"}
         placed.append(Placed(id=body.node, type="image", title=body.title, body={"prompt": draft.spec.prompt, "task": state}, sources=draft.sources))

@@ -7,9 +7,11 @@ asks and never sends, and only providers to which the caller's own id was given 
 
 from __future__ import annotations
 
-from typing import Any, Literal, Protocol
+from typing import Final, Literal, Protocol
 
 from msgspec import Struct, field
+
+from ..contract.problem import Problem
 
 Mode = Literal["image", "video", "audio"]
 State = Literal["queued", "running", "succeeded", "failed", "cancelled", "unknown"]
@@ -45,11 +47,14 @@ class Output(Struct, frozen=True):
 
 
 class Job(Struct, frozen=True):
-    """What a provider gave us to ask by: its id for the work, and plain addresses. `outputs` = the result, where it came at once."""
+    """What a provider gave us to ask by: its id for the work, and plain addresses. `outputs` = the result, where it came at once;
+    `stopped` = it has taken our wish to end it.
+    """
 
     request_id: str
     links: dict[str, str] = field(default_factory=dict[str, str])
     outputs: tuple[Output, ...] = ()
+    stopped: bool = False
 
 
 class Found(Struct, frozen=True):
@@ -97,6 +102,11 @@ class Provider(Protocol):
         ...
 
 
-def plain(job: Job) -> dict[str, Any]:
-    """What is kept of a job: its bytes are kept as a file."""
-    return {"request_id": job.request_id, "links": job.links}
+def refused(why: Problem) -> bool:
+    """Whether the provider itself said no, rather than that it could not be asked now."""
+    status = why.details.get("status")
+    return isinstance(status, int) and 400 <= status < 500 and status not in _LATER  # noqa: PLR2004  # what HTTP calls the asker's fault
+
+
+#: Answers that mean: ask again.
+_LATER: Final = frozenset({408, 425, 429})

@@ -28,7 +28,10 @@ create table media_intent (
 create table media_cancel (tenant text not null, task text not null, primary key (tenant, task));
 """
 )
-SCHEMAS: Final = (JOURNAL, Schema("media", (_TABLES,)))
+_BATCHES: Final = """
+create table media_batch (tenant text not null, batch text not null, no bigint not null, task text not null, primary key (tenant, batch, no));
+"""
+SCHEMAS: Final = (JOURNAL, Schema("media", (_TABLES, _BATCHES)))
 
 
 class Asset(Struct, frozen=True, kw_only=True):
@@ -56,7 +59,7 @@ class Asset(Struct, frozen=True, kw_only=True):
 
 
 def add_asset(tx: Tx, tenant: str, data: bytes, facts: Facts, *, synthetic: bool) -> Asset:
-    """Kept once for the same bytes."""
+    """Kept once for the same bytes, with the facts they were first kept with."""
     asset = Asset(
         sha256=facts.sha256, mime=facts.mime_type, bytes=len(data), width=facts.width, height=facts.height,
         duration_ms=round(facts.seconds * 1000), synthetic=synthetic,
@@ -68,7 +71,7 @@ def add_asset(tx: Tx, tenant: str, data: bytes, facts: Facts, *, synthetic: bool
     )  # fmt: skip
     for no in range(0, len(data) if added else 0, _PART):
         tx.run("insert into media_part (tenant, sha256, no, data) values (?, ?, ?, ?)", tenant, asset.sha256, no // _PART, data[no : no + _PART])
-    return asset
+    return asset if added else find_asset(tx, tenant, asset.sha256) or asset
 
 
 def find_asset(tx: Tx, tenant: str, sha256: str) -> Asset | None:
@@ -120,3 +123,17 @@ def ask_to_cancel(tx: Tx, tenant: str, task: str) -> None:
 
 def to_be_cancelled(tx: Tx, tenant: str, task: str) -> bool:
     return tx.row("select 1 from media_cancel where tenant = ? and task = ?", tenant, task) is not None
+
+
+def add_to_batch(tx: Tx, tenant: str, batch: str, no: int, task: str) -> None:
+    tx.run("insert into media_batch (tenant, batch, no, task) values (?, ?, ?, ?)", tenant, batch, no, task)
+
+
+def of_batch(tx: Tx, tenant: str, batch: str) -> list[tuple[str, str, int]]:
+    """(task id, state, due) of the rows of a batch, in their order."""
+    rows = tx.rows(
+        "select t.id, t.state, t.due from media_batch b join task t on t.tenant = b.tenant and t.id = b.task"
+        " where b.tenant = ? and b.batch = ? order by b.no",
+        tenant, batch,
+    )  # fmt: skip
+    return [(task, state, due) for task, state, due in rows]

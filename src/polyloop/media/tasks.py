@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final, Literal
 
 import msgspec
@@ -21,9 +22,12 @@ from ..contract.task import Ticket, ticket
 from ..db import Tx, tasks
 from ..db.tasks import NEVER, Task
 from ..journal import spending
+from . import limits
 from .provider import Job, Mode, Reference, Work
-from .store import asset_bytes, find_asset, to_be_cancelled
+from .store import add_to_batch, asset_bytes, find_asset, of_batch, to_be_cancelled
 
+#: When a row of a batch is due that waits for others to end.
+WAITING: Final = NEVER - 1
 KINDS: Final = ("media.image", "media.video", "media.audio", "media.layers")
 
 
@@ -47,7 +51,8 @@ class Spec(Struct, frozen=True, kw_only=True):
 
 class Body(Struct, frozen=True, kw_only=True):
     """What is kept of a task beside its state. `submission`: "" (not yet), intended, accepted, refused, unknown. `results` = sha256 of
-    the files, `layers` their names; `cancelled` = its provider was asked to stop. `order` = the charge it was reserved under, "" = it is free.
+    the files, `layers` their names; `cancelled` = its provider has answered whether it stops. `silent` = since when nothing is told of it
+    (epoch ms, 0 = all is told), `misses` = how often. `order` = the charge it was reserved under, "" = it is free.
     """
 
     canvas: str
@@ -62,7 +67,8 @@ class Body(Struct, frozen=True, kw_only=True):
     reserved: int = 0
     submission: str = ""
     job: Job | None = None
-    tries: int = 0
+    silent: int = 0
+    misses: int = 0
     results: tuple[str, ...] = ()
     layers: tuple[dict[str, Any], ...] = ()
     writeback: str = ""
@@ -117,11 +123,19 @@ def ended(task: Task) -> bool:
 
 def work_of(tx: Tx, task: Task, body: Body) -> Work:
     """What is asked of a provider. Raises as `asset_bytes`."""
+    given = [(find_asset(tx, task.tenant, sha), asset_bytes(tx, task.tenant, sha)) for sha in body.spec.references]
+    found = tuple(Reference(asset.mime, data) for asset, data in given if asset)
+    if len(found) < len(given):
+        raise problem("not_found", "a file that is to be given along is not kept here", stage="resolve")
+    return replace(shape_of(task, body), references=found)
+
+
+def shape_of(task: Task, body: Body) -> Work:
+    """What the result must be: the work without what is given along."""
     spec = body.spec
-    given = [Reference(asset.mime, asset_bytes(tx, task.tenant, sha)) for sha in spec.references if (asset := find_asset(tx, task.tenant, sha))]
     return Work(
         id=task.id, mode=spec.mode, model=spec.key, prompt=spec.prompt, width=spec.width, height=spec.height, seconds=spec.seconds,
-        sound=spec.sound, quality=spec.quality, references=tuple(given),
+        sound=spec.sound, quality=spec.quality,
     )  # fmt: skip
 
 
@@ -165,6 +179,15 @@ def arrived(tx: Tx, tenant: str, canvas: str, task_id: str, node_id: str) -> Non
 def nodes_of(body: Body) -> list[str]:
     """The nodes of its results, in their order."""
     return [layer["nodeId"] for layer in body.layers] or [body.node]
+
+
+def numbered(first: str, count: int) -> list[str]:
+    """The nodes of several results, named after that of the first."""
+    return [first, *(f"{first[: limits.NODE_ID - len(tail)]}{tail}" for tail in (f"_{n}" for n in range(2, count + 1)))]
+
+
+def layer_title(body: Body, layer: Mapping[str, Any]) -> str:
+    return f"{body.title} · {layer['name']}"[: limits.TITLE]
 
 
 def _result(tx: Tx, task: Task, body: Body) -> dict[str, Any]:
@@ -213,17 +236,24 @@ def charge(body: Body, kind: Any) -> Charge:
     return Charge(body.order, body.source, kind, body.reserved)
 
 
-def under_way(tx: Tx, tenant: str, batch: str) -> int:
-    """How many tasks of a batch were begun and have not ended."""
-    live = [body_of(found) for found in tasks.live(tx, tenant, KINDS)]
-    return sum(1 for body in live if body.batch == batch and body.submission)
-
-
-def add(tx: Tx, tenant: str, task_id: str, session: str, body: Body) -> Task:
+def add(tx: Tx, tenant: str, task_id: str, session: str, body: Body, place: int = 0) -> Task:
+    """`place` in its batch, from 1: one over the number of rows that may be under way waits for another to end."""
     kind = "media.layers" if body.spec.method else f"media.{body.spec.mode}"
-    task = Task(tenant, task_id, kind, "queued", session, 0, body.at, text_of(body))
+    due = WAITING if place > body.concurrency else body.at
+    task = Task(tenant, task_id, kind, "queued", session, 0, due, text_of(body))
     tasks.add(tx, task)
+    if body.batch:
+        add_to_batch(tx, tenant, body.batch, place, task_id)
     return task
+
+
+def next_of_batch(tx: Tx, tenant: str, body: Body, now: int) -> None:
+    """Let the next rows of a batch begin, as many as its plan allows. A row of which nothing is known is not under way."""
+    if body.batch:
+        live = [(task, state, due) for task, state, due in of_batch(tx, tenant, body.batch) if due < NEVER]
+        free = body.concurrency - sum(1 for _, state, due in live if due != WAITING and state != "unknown")
+        for task in [task for task, _, due in live if due == WAITING][: max(0, free)]:
+            tasks.wake(tx, tenant, task, now)
 
 
 def end_of(task: Task, state: str, body: Body) -> Task:

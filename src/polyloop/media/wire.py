@@ -48,16 +48,24 @@ class Wire:
 
     def ask(self, method: str, path: str, body: object = None, *, form: tuple[Mapping[str, str], Any] | None = None) -> dict[str, Any]:
         """The JSON object of a good answer. `path` under the base, or a link an earlier answer gave. `form` = fields and files."""
+        made: dict[str, Any] = {"data": form[0], "files": form[1]} if form else {} if body is None else {"json": body}
+        told = self._answer(method, path, made)
+        if told is None:
+            raise problem("invalid_response", "the answer is no JSON object", stage="reply", execution_started=None)
+        return told
+
+    def tell(self, method: str, path: str, body: object = None) -> None:
+        """Say something to which any good answer is enough, an empty one too."""
+        self._answer(method, path, {} if body is None else {"json": body})
+
+    def _answer(self, method: str, path: str, made: Mapping[str, Any]) -> dict[str, Any] | None:
         url = path if "://" in path else self.base + path
         if self._origin != urlsplit(url)[:2]:
             raise problem("invalid_response", "the provider names another host to be asked", stage="reply", execution_started=None)
-        made: dict[str, Any] = {"data": form[0], "files": form[1]} if form else {} if body is None else {"json": body}
         status, data = self._send(httpx2.Request(method, url, headers=self._headers, **made), ANSWER_BYTES)
         told = _parsed(data)
         if status not in _OK:
             raise _refusal(status, told)
-        if told is None:
-            raise problem("invalid_response", "the answer is no JSON object", stage="reply", execution_started=None)
         return told
 
     def file(self, url: str, limit: int) -> bytes:
@@ -68,7 +76,7 @@ class Wire:
             raise problem("local_io", "the result is kept where it is not fetched from", stage="fetch")
         status, data = self._send(httpx2.Request("GET", where, headers=self._headers if own else {}), limit)
         if status not in _OK:
-            raise problem("local_io", f"the result cannot be fetched: {status}", stage="fetch")
+            raise problem("local_io", f"the result cannot be fetched: {status}", stage="fetch", details={"status": status})
         return data
 
     def _send(self, request: httpx2.Request, limit: int) -> tuple[int, bytes]:

@@ -24,7 +24,7 @@ from ..contract.spend import Quote
 from ..contract.task import PHASES
 from ..db import tasks as rows
 from ..journal import spending
-from . import catalog, store, tasks
+from . import catalog, limits, store, tasks
 from .catalog import Model, Wish
 from .leaves import GENERATE, LAYER_SPLIT, MODEL_LIST, TASK_GET
 from .looking import Recipe, drawn, recipe_of
@@ -185,8 +185,10 @@ def spec_of(model: Model, wish: Wish, prompt: str, refs: Given) -> Spec:
     )  # fmt: skip
 
 
-def new_node(asked: Asked) -> list[FieldProblem]:
-    return [FieldProblem("nodeId", "exists", "a result is a new node; nothing is written over")] if asked.surface.seen(asked.args["nodeId"]) else []
+def new_node(asked: Asked, count: int = 1) -> list[FieldProblem]:
+    """Whether there is a node already where one of so many results would come to."""
+    taken = next((name for name in tasks.numbered(asked.args["nodeId"], count) if asked.surface.seen(name)), "")
+    return [FieldProblem("nodeId", "exists", f"a result is a new node; nothing is written over {taken!r}")] if taken else []
 
 
 def _read_first(asked: Asked) -> tuple[Need, ...]:
@@ -295,7 +297,7 @@ def concluded(asked: Asked, reply: dict[str, Any]) -> Conclusion:
 
 def _split(asked: Asked) -> Plan:
     refs = given(asked)
-    problems = [*refs.problems, *new_node(asked)]
+    problems = [*refs.problems, *new_node(asked, limits.LAYERS)]
     if any(n.kind != "image" for n in refs.nodes):
         problems.append(FieldProblem("referenceNodeIds[0]", "not_image", "only a picture is taken apart"))
     model, wrong = chosen(asked, "image", msgspec.structs.replace(refs, recipes=()), splits=True)

@@ -29,7 +29,7 @@ from polyloop.media.studio import Studio
 #: What can go wrong with one submission.
 FAULTS: Final = (
     "", "drop_reply", "refuse", "error_after", "twice", "no_id", "fail_late", "truncate", "cut", "wrong_type", "wrong_size", "lost", "stuck",
-    "slow", "cancel_late", "empty_result", "stopped",
+    "slow", "cancel_late", "cancel_refused", "poll_refused", "by_url", "empty_result", "stopped",
 )  # fmt: skip
 _FILE_BYTES: Final = 64 << 20
 #: Polls until a job has ended.
@@ -127,7 +127,8 @@ class _Handler(BaseHTTPRequestHandler):
     def _openai(self, rest: str, body: dict[str, Any]) -> None:
         job = self.desk.accept("openai", body)
         data = job.file() if job.fault not in ("refuse", "lost", "fail_late") else b""
-        told: dict[str, Any] = {"created": 1, "data": [{"b64_json": base64.b64encode(data).decode()}]}
+        by_url = {"url": f"{self._here('file')}/{job.id}"}
+        told: dict[str, Any] = {"created": 1, "data": [by_url if job.fault == "by_url" else {"b64_json": base64.b64encode(data).decode()}]}
         self._submitted(job, {"data": []} if job.fault in ("no_id", "empty_result", "lost", "fail_late") else told)
 
     def _fal(self, rest: str, body: dict[str, Any]) -> None:
@@ -138,6 +139,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._submitted(job, {"request_id": job.id, **links})
         elif (asked := self._job(parts[2], poll=parts[-1] == "status")) is None:
             self._json(404, {"detail": "not found"})
+        elif self._says_no(asked, parts[-1]):
+            self._json(400, {"status": "ALREADY_COMPLETED"})
         elif parts[-1] == "cancel":
             asked.cancelled = True
             self._json(202, {"status": "CANCELLATION_REQUESTED"})
@@ -160,6 +163,9 @@ class _Handler(BaseHTTPRequestHandler):
         asked = self._job(parts[1], poll=len(parts) == 2)
         if asked is None:
             self._json(404, {"detail": "not found"})
+            return
+        if self._says_no(asked, parts[-1]):
+            self._json(401, {"detail": "not you"})
             return
         asked.cancelled = asked.cancelled or parts[-1] == "cancel"
         state = asked.state()
@@ -188,7 +194,7 @@ class _Handler(BaseHTTPRequestHandler):
             for job_id in [*body.get("delete", []), body.get("prompt_id")]:
                 if job_id in self.desk.jobs:
                     self.desk.jobs[job_id].cancelled = True
-            self._json(200, {})
+            self._send(200, "text/plain", 0, b"")  # as the real one answers
 
     # parts
 
@@ -200,6 +206,10 @@ class _Handler(BaseHTTPRequestHandler):
         if job is not None and poll:
             job.polls += 1
         return job
+
+    @staticmethod
+    def _says_no(job: Made, verb: str) -> bool:
+        return job.fault == ("cancel_refused" if verb == "cancel" else "poll_refused")
 
     def _submitted(self, job: Made, told: dict[str, Any]) -> None:
         if job.fault == "drop_reply":

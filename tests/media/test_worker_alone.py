@@ -1,0 +1,164 @@
+"""What one task does to the others, and a loser to a winner: nothing."""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+
+from polyloop.media import limits
+from polyloop.media.provider import Found, Job, Output
+from tests.media.room import Clock, picture, played, room
+from tests.media.scenes import scene
+
+pytestmark = pytest.mark.needs("media")
+
+SPLIT = {"prompt": "p", "nodeId": "cut", "title": "l", "referenceNodeIds": ["src"], "logicalModelId": "local-colour-regions"}
+
+
+@pytest.fixture
+def here(tmp_path):
+    with room(tmp_path) as found:
+        found.grant()
+        yield found
+
+
+@pytest.fixture
+def play():
+    from polyloop.testing import media_provider
+
+    return media_provider
+
+
+def _upload(here, node: str, data: bytes) -> None:
+    assert here.call("upload", {"nodeId": node, "title": node, "file": base64.b64encode(data).decode()})[1] == 0
+
+
+def _state(here, ticket) -> tuple[str, str]:
+    told, _ = here.call("task_get", {"taskId": ticket["taskId"]})
+    return told["state"], told["billing"]["state"]
+
+
+def test_layers_whose_place_is_taken_are_refused_before_they_are_queued(here, play):
+    _upload(here, "src", scene("two things")[0])
+    _upload(here, "cut_3", play.red())
+    told, code = here.call("image_layer_split", SPLIT)
+    assert (code, told["error"]["details"]["issue"]) == (2, "exists")
+
+
+def test_layers_whose_place_is_taken_meanwhile_are_kept_and_everybody_else_goes_on(here, play):
+    _upload(here, "src", scene("two things")[0])
+    ticket, _ = here.call("image_layer_split", SPLIT)
+    _upload(here, "cut_2", play.red())
+    other, _ = here.call("generate_media", picture())
+    played(here, play.ScriptedProvider()).all()
+    told, _ = here.call("task_get", {"taskId": ticket["taskId"]})
+    assert (told["state"], told["writeback"]["reason"]) == ("succeeded", "output_exists")
+    assert "asset" not in here.node("cut")
+    assert _state(here, other) == ("succeeded", "settled")
+    assert here.call("task_recover", {"taskId": ticket["taskId"], "nodeId": "again"})[1] == 0
+
+
+def test_layers_of_a_node_with_the_longest_name_can_be_named_too(here):
+    _upload(here, "src", scene("two things")[0])
+    ticket, _ = here.call("image_layer_split", {**SPLIT, "nodeId": "x" * 80})
+    here.worker.all()
+    told, _ = here.call("task_get", {"taskId": ticket["taskId"]})
+    names = told["result"]["nodeIds"]
+    assert max(map(len, names)) == 80
+    assert [here.call("image_text_detect", {"nodeId": name})[1] for name in names] == [0] * len(names)
+
+
+def test_a_picture_too_small_to_be_taken_apart_fails_and_says_so(here, play):
+    _upload(here, "src", play.red(2, 2))
+    note, _ = here.call("image_annotation_render", {"nodeId": "src", "annotations": [{"label": "a", "x": 0.5, "y": 0.5}]}, session="s")
+    here.board("canvas_get_state", session="s")
+    here.call("model_list", {"mode": "image", "referenceNodeIds": ["src"]}, session="s")
+    cut = {**SPLIT, "logicalModelId": "local-point-cut", "referenceTransientIds": [note["referenceTransientId"]]}
+    ticket, code = here.call("image_layer_split", cut, session="s")
+    assert code == 10
+    here.worker.all()
+    told, _ = here.call("task_get", {"taskId": ticket["taskId"]})
+    assert (told["state"], told["error"]["kind"]) == ("failed", "task_failed")
+
+
+@pytest.mark.parametrize(
+    ("verb", "ended"), [("submit", ("unknown", "uncertain")), ("poll", ("unknown", "uncertain")), ("fetch", ("unknown", "uncertain"))]
+)
+def test_a_failure_nobody_foresaw_is_told_on_its_task_and_stops_no_other(here, play, verb, ended):
+    first, _ = here.call("generate_media", picture("a", "one"))
+    second, _ = here.call("generate_media", picture("b", "two"))
+    bad = RuntimeError("no such thing")
+    provider = play.ScriptedProvider(**{verb: [bad, {"submit": lambda work: Job(work.id), "poll": play.DONE, "fetch": play.red()}[verb]]})
+    clock = Clock()
+    worker = played(here, provider, clock)
+    worker.all()
+    assert (_state(here, first), _state(here, second)) == (ended, ("succeeded", "settled"))
+    told, _ = here.call("task_get", {"taskId": first["taskId"]})
+    assert "RuntimeError" in told["error"]["message"]
+    clock.now += limits.ASK_AGAIN_MS
+    worker.all()
+    assert provider.count("submit") == 2
+    assert _state(here, first) == (ended if verb == "submit" else ("succeeded", "settled"))
+
+
+@pytest.mark.parametrize("url", ["https://[x", "https://a b\x01/c", "http://127.0.0.1:99999/x"])
+def test_a_hostile_address_of_a_result_harms_nobody(here, play, url):
+    from polyloop.media.hosted import hosted
+
+    ticket, _ = here.call("generate_media", picture())
+    outside = hosted("replicate", "http://127.0.0.1:9", "k")
+    provider = play.ScriptedProvider(poll=[Found("succeeded", (Output(url=url),))], fetch=[lambda output: outside.fetch(output, 1000)])
+    played(here, provider).all()
+    assert _state(here, ticket)[0] in ("running", "unknown", "failed")
+
+
+def test_what_a_person_settles_while_a_worker_fetches_stays_settled(here, play):
+    ticket, _ = here.call("generate_media", picture())
+    clock = Clock()
+
+    def meanwhile(output):
+        assert here.call("task_settle", {"taskId": ticket["taskId"], "as": "not_charged"}, approved_by="person")[1] == 0
+        return play.red()
+
+    worker = played(here, play.ScriptedProvider(poll=[Found("unknown"), play.DONE], fetch=[meanwhile]), clock)
+    worker.all()
+    clock.now += limits.ASK_AGAIN_MS
+    worker.all()
+    assert _state(here, ticket) == ("failed", "refunded")
+    assert [kind for _, kind, _ in here.charges()] == ["reserve", "uncertain", "refund"]
+    assert here.count("media_asset") == 0
+
+
+def test_a_worker_that_slept_through_its_lease_changes_nothing(here, play):
+    ticket, _ = here.call("generate_media", picture())
+    clock = Clock()
+    other = played(here, play.ScriptedProvider(poll=[Found("failed", error="no")]), clock)
+
+    def slow(output):
+        clock.now += limits.LEASE_MS + 1
+        other.one()
+        return play.red()
+
+    played(here, play.ScriptedProvider(fetch=[slow]), clock).all()
+    assert _state(here, ticket) == ("failed", "refunded")
+    assert here.count("media_asset") == 0
+
+
+def test_a_word_that_takes_most_of_a_lease_is_given_a_new_one(here, play):
+    """A fetch that is slow although the poll before it was slow too: nobody else takes the task meanwhile."""
+    here.call("generate_media", picture())
+    clock = Clock()
+    taken = []
+
+    def slow(answer):
+        def word(_):
+            clock.now += limits.LEASE_MS - 1000
+            taken.append(other.one())
+            return answer
+
+        return word
+
+    other = played(here, play.ScriptedProvider(), clock)
+    played(here, play.ScriptedProvider(poll=[slow(play.DONE)], fetch=[slow(play.red())]), clock).all()
+    assert taken == [None, None]
