@@ -29,6 +29,7 @@ class Office:
     ) -> None:  # fmt: skip
         self.db, self.tenant = db, tenant or f"t{next(_TENANTS)}"
         self.transport = FaultTransport(db, self.tenant, faults, chunk_chars=chunk_chars)
+        self.last = ""
         self.clock, self.waits = ManualClock(), list[float]()
         self.runtime = DocRuntime(
             db, self.tenant, self.clock.now_ms, self._id, self.transport if faulty else None, self.waits.append,
@@ -36,7 +37,8 @@ class Office:
         )  # fmt: skip
 
     def _id(self) -> str:
-        return f"op-{next(_IDS)}"
+        self.last = f"op-{next(_IDS)}"
+        return self.last
 
     def answer(self, op: str, args: dict[str, Any], **caller: Any) -> Answer:
         return asyncio.run(self.runtime.call(op, args, Caller(**caller)))
@@ -75,6 +77,10 @@ class Office:
             if "state" not in self.call("import_get", {"taskId": task_id})[0]:
                 return
             self.clock.advance(60)
+
+    def do_later(self, op: str, args: dict[str, Any]) -> str:
+        """It waits for a worker; returns the id of its task."""
+        return self.call(op, args, **YES, wait_s=0)[0]["taskId"]
 
     def text(self, node_id: str, **args: Any) -> str:
         return Office(self.db, self.tenant).do("fetch", {"nodeId": node_id, **args})["data"]["content"]

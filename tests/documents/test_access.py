@@ -29,10 +29,9 @@ LEAST: dict[str, str] = {
     "comment_resolve": "EDITOR", "comment_delete": "EDITOR", "access_list": "MANAGER", "access_grant": "MANAGER", "access_change": "MANAGER",
     "access_revoke": "MANAGER",
     "media_insert": "EDITOR", "media_list": "READER", "media_download": "DOWNLOADER", "media_preview": "READER",
-    "import": "EDITOR", "export": "DOWNLOADER", "export_submit": "DOWNLOADER",
+    "import": "EDITOR", "export": "DOWNLOADER", "export_submit": "DOWNLOADER", "task_cancel": "DOWNLOADER",
+    "import_get": "EDITOR", "export_get": "DOWNLOADER",
 }  # fmt: skip
-#: Known by the secret id of a task alone.
-BY_ID = {"task_cancel"}
 
 
 class Place:
@@ -50,9 +49,16 @@ class Place:
         office.do("access_grant", {"nodeId": self.node, "user": "other", "role": "READER"})
         (folder / "in.md").write_text("file\n")
         (folder / "in.png").write_bytes(PNG)
+        self.tasks = {
+            "import_get": office.do_later("import", {"file": "in.md", "containerId": self.box}),
+            "export_get": office.do_later("export_submit", {"nodeId": self.node, "format": "markdown", "output": "later.md"}),
+        }
+        self.tasks["task_cancel"] = self.tasks["export_get"]
         self.media = office.do("media_insert", {"nodeId": self.node, "file": "in.png"})["data"]["resourceId"]
 
     def args(self, op: str) -> dict[str, Any]:
+        if op in self.tasks:
+            return {"taskId": self.tasks[op]}
         node, comment = {"nodeId": self.node}, {"nodeId": self.node, "commentId": self.comment}
         return {
             "create": {"title": "N", "containerId": self.box}, "create_folder": {"title": "N", "containerId": self.box},
@@ -71,8 +77,7 @@ class Place:
 
 
 def test_the_matrix_is_complete() -> None:
-    assert LEAST.keys() | BY_ID == OPERATIONS.keys()
-    assert {"reconcile", "compensate", "operation_get"} <= ASIDE.keys()
+    assert LEAST.keys() | {"reconcile", "compensate", "operation_get"} == OPERATIONS.keys() | ASIDE.keys()
     assert set(NEEDS) == set((Request | Local).__args__), "every request says what it needs"
 
 
@@ -137,6 +142,81 @@ def test_what_is_not_yours_answers_like_what_never_was(office: Office, db: Datab
     made = office.do("create", {"title": "Mine"})["data"]["operationId"]
     for op in ("operation_get", "reconcile", "compensate"):
         office.refused("not_found", op, {"operationId": made}, user="u")
+
+
+@pytest.mark.parametrize("made", ["create", "import", "export_submit"])
+def test_the_operations_and_tasks_of_others_answer_like_none(db: Database, tmp_path: Path, made: str) -> None:
+    """Byte for byte, whatever the operation; and nobody goes on with what another began, or is answered with it for its key."""
+    office, other = Office(db, folder=tmp_path), Office(db)
+    place = Place(office, tmp_path)
+    args = place.args(made) | {"operationKey": "k"}
+    told = office.call(made, args, wait_s=0)[0]
+    told = told.get("error", {}).get("details") or told
+    known = {"taskId": told.get("taskId") or "t_" + "1" * 24, "operationId": office.last}
+    never = {"taskId": "t_" + "0" * 24, "operationId": "op-0" + "0" * (len(known["operationId"]) - 4)}
+    for who, caller in ((office, {"user": "u"}), (other, {})):
+        for op, name in (
+            ("import_get", "taskId"), ("export_get", "taskId"), ("task_cancel", "taskId"), ("operation_get", "operationId"),
+            ("reconcile", "operationId"), ("compensate", "operationId"),
+        ):  # fmt: skip
+            answers = [
+                json.dumps(who.call(op, {name: ids[name]}, **YES, **caller)).replace(ids[name], "ID").replace(who.last or "OWN", "OWN")
+                for ids in (known, never)
+            ]
+            assert answers[0] == answers[1], op
+            assert "not_found" in answers[0]
+        told = who.call("create", {"title": "N", "containerId": place.box, "continues": known["operationId"]}, **YES, **caller)[0]
+        assert told["error"]["kind"] == "not_found"
+        told = who.call(made, args, **YES, **caller)[0]
+        assert told["error"]["kind"] in ("not_found", "capability_unavailable")
+
+
+def test_a_key_is_its_callers_own(office: Office) -> None:
+    box = office.do("create_folder", {"title": "F"})["data"]["nodeId"]
+    args = {"title": "N", "containerId": box, "operationKey": "k"}
+    for user in ("u", "v"):
+        office.do("access_grant", {"nodeId": box, "user": user, "role": "EDITOR"})
+    made = [office.do("create", args, user=user)["data"]["nodeId"] for user in ("", "u", "v", "u", "")]
+    assert len(set(made)) == 3
+    assert made[:2] == [made[4], made[3]]
+
+
+@pytest.mark.parametrize("op", ["import", "export_submit"])
+def test_a_role_that_went_before_the_work_was_done_stops_it(db: Database, tmp_path: Path, op: str) -> None:
+    office = Office(db, folder=tmp_path)
+    place = Place(office, tmp_path)
+    office.do("access_grant", {"nodeId": place.box, "user": "u", "role": "EDITOR"})
+    task = office.call(op, place.args(op), user="u", wait_s=0)[0]["taskId"]
+    office.do("access_change", {"nodeId": place.box, "user": "u", "role": "READER"})
+    office.refused("permission_denied", "import_get", {"taskId": task}, user="u")
+    office.refused("permission_denied", "task_cancel", {"taskId": task}, user="u")
+    found = office.do("list", {"containerId": place.box})["items"]
+    office.worker_until_open(task)
+    told = office.call("import_get", {"taskId": task})[0]
+    assert (told["state"], told["error"]["kind"]) == ("FAILED", "permission_denied")
+    assert office.do("list", {"containerId": place.box})["items"] == found
+    assert not (tmp_path / "out.md").exists()
+
+
+def test_a_task_of_a_user_is_done_as_that_user(db: Database, tmp_path: Path) -> None:
+    office = Office(db, folder=tmp_path)
+    place = Place(office, tmp_path)
+    office.do("access_grant", {"nodeId": place.box, "user": "u", "role": "EDITOR"})
+    for more in ({}, {"asUpload": True}):
+        told = office.do("import", {**place.args("import"), **more}, user="u")
+        assert told["success"]
+        assert office.do("import_get", {"taskId": told["taskId"]}, user="u")["nodeId"] == told["nodeId"]
+    assert office.do("export", place.args("export"), user="u")["data"]["state"] == "SUCCESS"
+
+
+def test_a_copy_takes_the_role_that_may_have_the_files(office: Office) -> None:
+    """Who may only read could otherwise copy a document and download from the copy."""
+    box, node = office.do("create_folder", {"title": "F"})["data"]["nodeId"], office.new()
+    office.do("access_grant", {"nodeId": box, "user": "u", "role": "EDITOR"})
+    office.do("access_grant", {"nodeId": node, "user": "u", "role": "READER"})
+    office.refused("permission_denied", "copy", {"nodeId": node, "containerId": box}, user="u")
+    office.do("access_change", {"nodeId": node, "user": "u", "role": "DOWNLOADER"})
+    office.do("copy", {"nodeId": node, "containerId": box}, user="u")
 
 
 def test_grants_are_given_once_changed_and_taken_back(office: Office) -> None:

@@ -38,7 +38,10 @@ def _attach(r: ask.Attach) -> Sequence[Need]:
 
 
 def _submit(r: ask.Submit) -> Sequence[Need]:
-    work = tasks.work_of(r.body)
+    return _work(tasks.work_of(r.body))
+
+
+def _work(work: tasks.Import | tasks.Export) -> Sequence[Need]:
     return [(work.container, "EDITOR")] if isinstance(work, tasks.Import) else [(work.node, "DOWNLOADER")]
 
 
@@ -54,9 +57,10 @@ def _edits(r: Any) -> Sequence[Need]:
     return [(r.node, "EDITOR")]
 
 
-#: What each request needs: (node, role) pairs. Lists name none: they hold what a user has a role on, and nothing else.
+#: What each request needs: (node, role) pairs. Lists name none: they hold what a user has a role on, and nothing else. A copy is all
+#: of its maker's, the files in it too: so it takes the role that may have them. What is asked of a task: `admit_task`.
 NEEDS: Final[dict[type, Callable[[Any], Sequence[Need]]]] = {
-    ask.Create: lambda r: [(r.container, "EDITOR")], ask.Copy: lambda r: [(r.source, "READER"), (r.container, "EDITOR")],
+    ask.Create: lambda r: [(r.container, "EDITOR")], ask.Copy: lambda r: [(r.source, "DOWNLOADER"), (r.container, "EDITOR")],
     ask.Edit: _edits, ask.Revert: _edits, ask.Save: _edits, ask.Put: _put, ask.Purge: lambda r: [(r.node, "MANAGER")],
     ask.Attach: _attach, ask.Describe: _reads, ask.Content: _reads, ask.Versions: _reads, ask.Facts: _reads,
     ask.Attached: lambda r: [(r.node, "MANAGER" if r.kind == "access" else "READER")],
@@ -82,14 +86,35 @@ def admit(tx: Tx, tenant: str, user: str, request: object) -> None:
     """Raises not_found or permission_denied unless this user may ask this. "" may ask anything."""
     if not user or (isinstance(request, ask.Facts) and _wrote(tx, tenant, request)):
         return
-    for node, needed in NEEDS[type(request)](request):
+    if isinstance(request, ask.Cancel):
+        admit_task(tx, tenant, user, request.task)
+    _has(tx, tenant, user, NEEDS[type(request)](request))
+    if isinstance(request, ask.Attach) and request.kind == "comment":
+        _own_comment(tx, tenant, user, request)
+
+
+def admit_task(tx: Tx, tenant: str, user: str, task_id: str) -> tasks.Task:
+    """The task. To be told of it or to stop it needs what to submit it does; who has no role there is told that there is none."""
+    task = tasks.get(tx, tenant, task_id)
+    needs = _work(tasks.body_of(task).work)
+    if user and not any(role_of(tx, tenant, user, node) for node, _ in needs):
+        raise tasks.missing(task_id)
+    _has(tx, tenant, user, needs)
+    return task
+
+
+def admit_work(tx: Tx, tenant: str, body: tasks.Body) -> None:
+    """Whether a task may still be done for whom it was submitted: roles are taken away meanwhile. Raises as `admit`."""
+    _has(tx, tenant, body.user, _work(body.work))
+
+
+def _has(tx: Tx, tenant: str, user: str, needs: Sequence[Need]) -> None:
+    for node, needed in needs if user else ():
         has = role_of(tx, tenant, user, node)
         if has == 0 and node != ask.ROOT:
             raise store.missing(node)
         if has < ROLES.index(needed) + 1:
             raise _denied(node, has, needed)
-    if isinstance(request, ask.Attach) and request.kind == "comment":
-        _own_comment(tx, tenant, user, request)
 
 
 def _wrote(tx: Tx, tenant: str, r: ask.Facts) -> bool:

@@ -91,7 +91,7 @@ def _export(asked: Asked) -> Plan:
 
 def _submitted(asked: Asked, work: tasks.Import | tasks.Export, prepared: Prepared, upload: bytes = b"") -> Plan:
     now = asked.call.now_ms
-    body = tasks.text_of(tasks.Body(work=work, expires=now + limits.TASK_TTL_MS))
+    body = tasks.text_of(tasks.Body(work=work, expires=now + limits.TASK_TTL_MS, user=asked.user))
     task_id = tasks.id_of(asked.tenant, asked.call.operation_id)
     request = ask.Submit(task=task_id, kind=tasks.kind_of(work), session=asked.session, due=now, body=body)
     return Plan(prepared=prepared, requests={"submit": request}, memo=Memo(facts={"submit": {"body": digest(body)}}), upload=upload)

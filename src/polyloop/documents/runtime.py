@@ -29,7 +29,7 @@ from ..files.folder import Folder
 from ..files.threads import in_thread
 from ..ids import salt
 from ..journal import operations
-from ..journal.book import Book
+from ..journal.book import Book, no_operation
 from ..journal.carry import Caller, Told, after_failure, answer_of, answering, asked, check_session, is_name, lost, parted, typed
 from ..journal.operations import Recorded
 from . import access, limits, service, tasks
@@ -71,10 +71,12 @@ class DocRuntime(Book):
                 raise problem("not_found", f"there is no operation {name}", stage="arguments", details={"operation": name})
             op = OPERATIONS[name]
             own, beside = parted(op, arguments)
-            earlier = await self.recorded(beside["continues"]) if "continues" in beside else None
+            earlier = await self._seen(beside["continues"], caller) if "continues" in beside else None
             call = asked(
                 own, beside, caller, operation_id=self._new_id(), now_ms=self._now_ms(), continues=earlier.entry if earlier else None
             )  # fmt: skip
+            if caller.user and call.key:  # a key is its caller's own: another's under the same key is not answered with theirs
+                call = replace(call, key=f"{caller.user}\n{call.key}")
             answer = await self._operate(op, call, caller, memo_of(earlier.memo) if earlier else None)
             return await self._as_task(name, answer) if name in TASKED else answer
         except ProblemError as stop:
@@ -91,10 +93,10 @@ class DocRuntime(Book):
             recorded: Recorded | None = await self.db.read(operations.by_key, self.tenant, key)
         return None if recorded is None else await self._settled(recorded)
 
-    async def task(self, task_id: str) -> Ticket:
-        """How a task stands. Raises not_found."""
+    async def task(self, task_id: str, user: str = "") -> Ticket:
+        """How a task stands. Raises not_found, permission_denied."""
         with typed("doc.task"):
-            return tasks.ticket_of(await self.db.read(tasks.get, self.tenant, task_id))
+            return tasks.ticket_of(await self.db.read(access.admit_task, self.tenant, user, task_id))
 
     async def tasks(self, session: str) -> list[Ticket]:
         """Every task of a session, oldest first."""
@@ -106,10 +108,10 @@ class DocRuntime(Book):
         send = (self._transport or Here(self.db, self.tenant)).ask
         return Worker(self.db, self.tenant, Means(self._carried, send, self._now_ms, self._wait, self._lease_ms))
 
-    def _carried(self, op: str, arguments: dict[str, Any], key: str, folder: Folder | None) -> Answer:
+    def _carried(self, op: str, arguments: dict[str, Any], key: str, folder: Folder | None, user: str) -> Answer:
         """An operation for a worker, with files of its own."""
         own = DocRuntime(self.db, self.tenant, self._now_ms, self._new_id, self._transport, self._wait, folder=folder, lease_ms=self._lease_ms)
-        return asyncio.run(own.call(op, arguments, Caller(key=key)))
+        return asyncio.run(own.call(op, arguments, Caller(key=key, user=user)))
 
     # --- carrying out ------------------------------------------------------------------------------------------------
 
@@ -184,13 +186,12 @@ class DocRuntime(Book):
         if name in TASK_GETS:
             if wrong := TASK_GETS[name].problems(arguments):
                 raise bad_arguments(wrong)
-            return _imported(await self.task(arguments["taskId"]))  # its id is a secret of who submitted it
+            return _imported(await self.task(arguments["taskId"], caller.user))
         key = arguments.get("operationKey") if name == "compensate" else None
         own = {n: v for n, v in arguments.items() if not (key and n == "operationKey")}
         if wrong := AFTERWARDS[name].problems(own):
             raise bad_arguments(wrong)
-        recorded = await self.recorded(own["operationId"])
-        await self._check_seen(recorded.entry, caller)
+        recorded = await self._seen(own["operationId"], caller)
         if name == "reconcile":
             return answer_of(recorded.entry if caller.dry_run else await self._settled(recorded))
         receipt = recorded.entry.receipt
@@ -230,11 +231,25 @@ class DocRuntime(Book):
         if caller.user and self._transport is not None:
             raise problem("capability_unavailable", "who calls is for the service to know, at the other end", stage="session")
 
-    async def _check_seen(self, entry: Entry, caller: Caller) -> None:
-        """Raises not_found unless the caller may read what the operation was about."""
+    async def _seen(self, operation_id: str, caller: Caller) -> Recorded:
+        """An operation. Raises not_found, in the same words, for one that never was and one about what the caller may not read."""
+        recorded = await self.recorded(operation_id)
         if caller.user:
             with typed("doc.operation_get"):
-                await self.db.read(access.admit, self.tenant, caller.user, ask.Describe(node=entry.target.get("nodeId", ask.ROOT)))
+                hidden = await self.db.read(self._hidden, recorded.entry, caller.user)
+            if hidden:
+                raise no_operation(operation_id)
+        return recorded
+
+    def _hidden(self, tx: Tx, entry: Entry, user: str) -> bool:
+        try:
+            if entry.operation.removeprefix("doc.") in TASKED:
+                access.admit_task(tx, self.tenant, user, tasks.id_of(self.tenant, entry.operation_id))
+            else:
+                access.admit(tx, self.tenant, user, ask.Describe(node=entry.target.get("nodeId", ask.ROOT)))
+        except ProblemError:
+            return True
+        return False
 
     # --- small parts -------------------------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..contract.problem import Problem, problem
+from ..contract.problem import Problem, ProblemError, problem
 from ..contract.snapshot import digest
 from ..contract.task import PHASES, TERMINAL, Ticket, move, ticket
 from ..db import Tx, tasks
@@ -49,10 +49,11 @@ class Export(Struct, frozen=True, kw_only=True, tag="export"):
 
 
 class Body(Struct, frozen=True, kw_only=True):
-    """`begun` = the effect may have taken place; `expires`: when nobody need begin any more (epoch ms)."""
+    """`begun` = the effect may have taken place; `expires`: when nobody need begin any more (epoch ms); `user` = on whose behalf."""
 
     work: Import | Export
     expires: int
+    user: str = ""
     begun: bool = False
     result: dict[str, Any] | None = None
     error: Problem | None = None
@@ -61,7 +62,7 @@ class Body(Struct, frozen=True, kw_only=True):
     def as_submitted(self) -> Body:
         """Without what has become of it."""
         plain = self.work if isinstance(self.work, Import) else replace(self.work, temporary="", sha256="", bytes=0)
-        return Body(work=plain, expires=self.expires)
+        return Body(work=plain, expires=self.expires, user=self.user)
 
 
 def body_of(task: Task) -> Body:
@@ -99,8 +100,12 @@ def get(tx: Tx, tenant: str, task_id: str) -> Task:
     """Raises not_found."""
     found = tasks.find(tx, tenant, task_id)
     if found is None or found.kind not in KINDS:
-        raise problem("not_found", f"there is no task {task_id}", stage="resolve", details={"taskId": task_id})
+        raise missing(task_id)
     return found
+
+
+def missing(task_id: str) -> ProblemError:
+    return problem("not_found", f"there is no task {task_id}", stage="resolve", details={"taskId": task_id})
 
 
 def told(task: Task) -> ask.Reply:

@@ -37,6 +37,7 @@ from . import limits
 from . import requests as ask
 from . import store as s
 from . import tasks as t
+from .access import admit_work
 from .exchange import telling
 from .leaves import TARGETS
 
@@ -46,9 +47,9 @@ class Lost(Exception):
 
 
 class Means(Struct, frozen=True):
-    """What a worker needs of its surroundings. `call(operation, arguments, key, folder)` carries one out; `send` reads from the service."""
+    """What a worker needs of its surroundings. `call(operation, arguments, key, folder, user)` carries one out; `send` reads from the service."""
 
-    call: Callable[[str, dict[str, Any], str, Folder | None], Answer]
+    call: Callable[[str, dict[str, Any], str, Folder | None, str], Answer]
     send: Callable[[ask.Request], ask.Reply]
     now_ms: Callable[[], int]
     pause: Callable[[float], object]
@@ -137,6 +138,8 @@ class Held:
             return
         self.note(state="PROCESSING")
         try:
+            if not self.body.begun:
+                self.worker.db.look(admit_work, self.task.tenant, self.body)
             result = _import(self, self.body.work) if isinstance(self.body.work, t.Import) else _export(self, self.body.work)
         except ProblemError as stop:
             self._fail(stop.problem)
@@ -206,7 +209,7 @@ def _import(held: Held, work: t.Import) -> dict[str, Any]:
 
 def _done(held: Held, op: str, arguments: dict[str, Any], folder: Folder | None = None) -> Receipt:
     """An operation under the task's own key: carried out once, whoever asks. Raises ProblemError."""
-    answer = held.worker.means.call(op, arguments, f"task {held.task.id} {op}", folder)
+    answer = held.worker.means.call(op, arguments, f"task {held.task.id} {op}", folder, held.body.user)
     if not isinstance(answer, Receipt):
         raise ProblemError(answer) if isinstance(answer, Problem) else problem("commit_unknown", f"it is not known whether {op} was done", stage=op)
     if not answer.ok:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ..contract.approval import Approval, Decision, at, decide
 from ..contract.ledger import Entry
-from ..contract.problem import problem
+from ..contract.problem import ProblemError, problem
 from ..contract.session import Read
 from ..contract.task import Ticket
 from . import operations
@@ -66,7 +66,7 @@ class Book:
         with typed(f"{self.prefix}operation_get"):
             found = await self.db.read(operations.by_id, self.tenant, operation_id)
         if found is None or not found.entry.operation.startswith(self.prefix):
-            raise problem("not_found", f"there is no operation {operation_id}", stage="resolve", details={"operationId": operation_id})
+            raise no_operation(operation_id)
         return found
 
     async def continued(self, beside: Mapping[str, str]) -> Entry | None:
@@ -76,3 +76,7 @@ class Book:
     async def task(self, task_id: str) -> Ticket:
         """A task an operation of this subject began. Raises not_found."""
         raise problem("not_found", f"there is no task {task_id}", stage="resolve", details={"taskId": task_id})
+
+
+def no_operation(operation_id: str) -> ProblemError:
+    return problem("not_found", f"there is no operation {operation_id}", stage="resolve", details={"operationId": operation_id})
