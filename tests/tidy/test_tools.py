@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
+import again
 import changelog
+import pytest
 import reference
 from inline_snapshot import snapshot
 
@@ -43,3 +46,34 @@ Words.
 
 def test_the_reference_is_what_the_code_says() -> None:
     assert reference.PAGE.read_text() == reference.page(), "run `make docs`"
+
+
+def kept(root: Path, *failed: str) -> Path:
+    """A folder in which these tests failed last."""
+    path = root / ".pytest_cache/v/cache/lastfailed"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(dict.fromkeys(failed, True)))
+    return root
+
+
+@pytest.mark.parametrize(("failed", "code"), [("a", 0), ("ab", 0), ("b", 0), ("x", 1), ("3", 1), ("ax", 1), ("", 1), ("abcdef", 1)])
+def test_what_failed_beside_others_must_pass_three_times_alone(tmp_path: Path, failed: str, code: int) -> None:
+    runs: list[str] = []
+
+    def alone(_: Path, test: str) -> bool:
+        runs.append(test)
+        return test != "x" and not (test == "3" and runs.count("3") == 3)
+
+    assert again.main(kept(tmp_path, *failed), alone) == code
+    assert code or all(runs.count(test) == 3 for test in failed)
+
+
+def test_a_failed_test_is_run_again_by_its_name(tmp_path: Path) -> None:
+    count = "n = len(Path('n').read_text()) if Path('n').exists() else 0\n    Path('n').write_text('.' * (n + 1))\n    assert n < 2"
+    (tmp_path / "test_it.py").write_text(f"from pathlib import Path\ndef test_third():\n    {count}\ndef test_other():\n    assert False\n")
+    assert again.main(kept(tmp_path, "test_it.py::test_third")) == 1
+    assert (tmp_path / "n").read_text() == "..."
+
+
+def test_without_a_list_of_failures_nothing_is_run_again(tmp_path: Path) -> None:
+    assert again.main(tmp_path) == 1
