@@ -106,3 +106,105 @@ def test_a_result_over_the_limit_is_refused():
         studio.fetch(Output(url="studio:w1"), 100)
     assert studio.find("w1") == studio.submit(WORKS["image"])
     assert studio.cancel(studio.submit(WORKS["image"])) is None
+
+
+def _png(width: int, height: int) -> bytes:
+    """A PNG that says to be so large, and is a few bytes."""
+    import struct
+    import zlib
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(b"\0" * 4096)) + chunk(b"IEND", b"")
+
+
+@pytest.mark.parametrize("size", [(60_000, 60_000), (8_193, 1), (2**31 - 1, 2**31 - 1), (0, 0), (640, 360)])
+def test_S1_37_a_picture_that_unpacks_to_more_than_it_may_is_refused_before_it_does(size):
+    from polyloop.media.verify import accepted, recognised
+
+    data = _png(*size)
+    with pytest.raises(ProblemError) as stop:
+        accepted(data, WORKS["image"])
+    assert stop.value.problem.kind == "task_failed"
+    with pytest.raises(ProblemError) as stop:
+        recognised(data)
+    assert stop.value.problem.kind == "type_mismatch"
+
+
+def test_S1_37_a_file_that_is_two_kinds_at_once_is_what_its_bytes_decode_to_or_nothing(files):
+    import io
+
+    from PIL import Image
+
+    from polyloop.media.verify import accepted
+
+    out = io.BytesIO()
+    Image.open(io.BytesIO(files["image"])).convert("RGB").save(out, "JPEG")
+    page = b"<html><script>alert(1)</script></html>"
+    for data in (
+        files["image"] + page,
+        page + files["image"],
+        files["video"] + page,
+        b"GIF89a" + page + b";",
+        b"\x89PNG\r\n\x1a\n" + page + b"IEND\xaeB`\x82",
+    ):
+        with pytest.raises(ProblemError):
+            accepted(data, WORKS["video" if data.startswith(files["video"]) else "image"])
+    kept = accepted(out.getvalue() + page, WORKS["image"])
+    assert kept.mime_type == "image/jpeg", "served as what it was decoded as"
+
+
+def test_S1_37_a_clip_is_decoded_no_further_than_it_may_be_long(files):
+    from msgspec.structs import replace
+
+    from polyloop.media.verify import accepted, examined
+
+    with pytest.raises(ProblemError) as stop:
+        accepted(files["video"], replace(WORKS["video"], seconds=1))
+    assert stop.value.problem.details["reason"] == "length"
+    assert "longer than 1.25" in stop.value.problem.message
+    assert examined(files["video"], "video", 3).seconds == pytest.approx(2, abs=0.1)
+
+
+def test_a_clip_that_does_not_begin_at_nought_is_as_long_as_it_is(files):
+    import io
+
+    import av
+
+    from polyloop.media.verify import accepted
+
+    out = io.BytesIO()
+    with av.open(io.BytesIO(files["video"])) as source, av.open(out, "w", format="matroska") as target:
+        streams = {s.index: target.add_stream_from_template(s) for s in source.streams}
+        for packet in source.demux():
+            if packet.pts is not None and packet.dts is not None:
+                shift = int(7 / packet.time_base)
+                packet.pts, packet.dts, packet.stream = packet.pts + shift, packet.dts + shift, streams[packet.stream.index]
+                target.mux(packet)
+    assert accepted(out.getvalue(), WORKS["video"]).seconds == pytest.approx(2, abs=0.1)
+
+
+@pytest.mark.parametrize("mode", WORKS)
+def test_S1_37_a_damaged_file_is_judged_and_never_breaks_the_judge(mode, files):
+    """Facts or a typed refusal, whatever the bytes: decoders fail in many ways."""
+    import random
+
+    odds, small = random.Random(11), _made(Work(id="w", mode=mode, model="studio", prompt="x", width=64, height=48, seconds=1))
+    for _ in range(40):
+        data = bytearray(small)
+        for _ in range(odds.choice([1, 4, 40])):
+            data[odds.randrange(min(len(data), odds.choice([64, 600, len(data)])))] = odds.randrange(256)
+        found = _judged(bytes(data), Work(id="w", mode=mode, model="studio", prompt="x", width=64, height=48, seconds=1))
+        assert found.startswith((mode, "task_failed")), found
+
+
+def _judged(data: bytes, work: Work) -> str:
+    """Its type, or the kind of its refusal."""
+    from polyloop.media.verify import accepted
+
+    try:
+        return accepted(data, work).mime_type
+    except ProblemError as stop:
+        return stop.problem.kind

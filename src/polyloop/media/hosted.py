@@ -15,7 +15,7 @@ import binascii
 import hashlib
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, cast
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from ..contract.problem import is_object, problem
 from .provider import Found, Job, Output, Provider, State, Work
@@ -98,12 +98,12 @@ class Replicate(_Hosted):
         return Job(text_of(told, "id"))
 
     def poll(self, job: Job) -> Found:
-        told = self.wire.ask("GET", f"/predictions/{job.request_id}")
+        told = self.wire.ask("GET", f"/predictions/{quote(job.request_id, safe='')}")
         state: State = REPLICATE.get(text_of(told, "status", ""), "unknown")
         return _made(_addresses(told.get("output"))) if state == "succeeded" else Found(state, error=str(told.get("error") or "")[:300])
 
     def cancel(self, job: Job) -> None:
-        self.wire.tell("POST", f"/predictions/{job.request_id}/cancel")
+        self.wire.tell("POST", f"/predictions/{quote(job.request_id, safe='')}/cancel")
 
 
 class ComfyUI(_Hosted):

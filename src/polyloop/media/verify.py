@@ -12,10 +12,10 @@ from typing import Any, Final, get_args
 
 import av
 from av.audio.frame import AudioFrame
-from av.error import FFmpegError
 from av.video.frame import VideoFrame
 
 from ..contract.problem import ProblemError, problem
+from . import limits
 from .picture import opened
 from .provider import Facts, Mode, Work
 
@@ -23,11 +23,12 @@ from .provider import Facts, Mode, Work
 SLACK_S: Final = 0.25
 #: Container names as the demuxer tells them -> media type.
 _MIME: Final = {"mov,mp4,m4a,3gp,3g2,mj2": "video/mp4", "matroska,webm": "video/webm", "wav": "audio/wav", "mp3": "audio/mpeg", "ogg": "audio/ogg"}
-_FRAMES_MAX: Final = 60 * 60
 
 
-def examined(data: bytes, mode: Mode) -> Facts:
-    """Decode it whole. Raises ProblemError(task_failed) for a file that is broken, empty or of another kind."""
+def examined(data: bytes, mode: Mode, longest_s: float = limits.SECONDS) -> Facts:
+    """Decode it whole, and no further than it may be long and large. Raises ProblemError(task_failed) for a file that is broken, empty, of
+    another kind, or beyond that.
+    """
     sha256 = hashlib.sha256(data).hexdigest()
     if not _whole(data):
         raise _wrong("truncated", "the file ends before it says it does")
@@ -38,8 +39,10 @@ def examined(data: bytes, mode: Mode) -> Facts:
             raise _wrong("not_decodable", str(error)[:200]) from error
         return Facts(sha256, found.mime, len(data), *found.size)
     try:
-        return _played(data, sha256, mode)
-    except (FFmpegError, ValueError, EOFError) as error:
+        return _played(data, sha256, mode, longest_s)
+    except ProblemError:
+        raise
+    except Exception as error:  # what a decoder makes of a stranger's file, nobody has listed
         raise _wrong("not_decodable", str(error)[:200]) from error
 
 
@@ -53,7 +56,7 @@ def recognised(data: bytes) -> Facts:
 
 def accepted(data: bytes, work: Work) -> Facts:
     """The facts of a result that is what was asked for. Raises ProblemError(task_failed) naming what differs."""
-    facts = examined(data, work.mode)
+    facts = examined(data, work.mode, work.seconds + SLACK_S if work.seconds else limits.SECONDS)
     if work.width and (facts.width, facts.height) != (work.width, work.height):
         raise _wrong("size", f"{facts.width}x{facts.height} instead of {work.width}x{work.height}")
     if work.seconds and abs(facts.seconds - work.seconds) > SLACK_S:
@@ -92,7 +95,7 @@ def _boxes_fit(data: bytes) -> bool:
     return at == len(data)
 
 
-def _played(data: bytes, sha256: str, mode: Mode) -> Facts:
+def _played(data: bytes, sha256: str, mode: Mode, longest_s: float) -> Facts:
     with av.open(io.BytesIO(data), "r") as container:
         mime = _MIME.get(container.format.name, "")
         if not mime.startswith(mode) and (mode, mime) != ("audio", "video/mp4"):
@@ -100,23 +103,36 @@ def _played(data: bytes, sha256: str, mode: Mode) -> Facts:
         streams = [stream for stream in container.streams if stream.type in ("video", "audio")]
         if not any(stream.type == mode for stream in streams) or (mode == "audio" and len(streams) > 1):
             raise _wrong("type", f"there is no {mode} in it" if streams else "there is nothing in it")
-        ends: dict[str, float] = {}
-        size, frames = (0, 0), 0
+        spans: dict[str, tuple[float, float]] = {}
+        size = (0, 0)
         for packet in container.demux(streams):
             for frame in packet.decode():
-                frames += 1
-                if frames > _FRAMES_MAX * 30:
-                    raise _wrong("length", "it does not end")
                 if isinstance(frame, VideoFrame):
-                    size = (frame.width, frame.height)
+                    size = _same_size(size, (frame.width, frame.height))
                     rate = packet.stream.average_rate if packet.stream.type == "video" else None
-                    ends["video"] = max(ends.get("video", 0.0), float(frame.time or 0) + (float(1 / rate) if rate else 0))
+                    spans["video"] = _span(spans.get("video"), float(frame.time or 0), float(1 / rate) if rate else 0)
                 elif isinstance(frame, AudioFrame):
-                    ends["audio"] = max(ends.get("audio", 0.0), float(frame.time or 0) + frame.samples / frame.sample_rate)
-    if mode not in ends:
+                    spans["audio"] = _span(spans.get("audio"), float(frame.time or 0), frame.samples / frame.sample_rate)
+                if any(end - start > longest_s for start, end in spans.values()):
+                    raise _wrong("length", f"longer than {longest_s} s")
+    if mode not in spans:
         raise _wrong("not_decodable", "not one frame of it can be decoded")
     mime = "audio/mp4" if (mode, mime) == ("audio", "video/mp4") else mime
-    return Facts(sha256, mime, len(data), *size, seconds=round(ends[mode], 3), sound="audio" in ends)
+    return Facts(sha256, mime, len(data), *size, seconds=round(spans[mode][1] - spans[mode][0], 3), sound="audio" in spans)
+
+
+def _span(known: tuple[float, float] | None, at: float, length: float) -> tuple[float, float]:
+    """From where to where a stream goes, with one more frame: a clip need not begin at 0."""
+    start, end = known or (at, at)
+    return min(start, at), max(end, at + length)
+
+
+def _same_size(known: tuple[int, int], size: tuple[int, int]) -> tuple[int, int]:
+    if max(size) > limits.SIDE_PX or size[0] * size[1] > limits.PIXELS:
+        raise _wrong("size", f"{size[0]}x{size[1]} is too large")
+    if known not in ((0, 0), size):
+        raise _wrong("size", f"{known[0]}x{known[1]} becomes {size[0]}x{size[1]}")
+    return size
 
 
 def _wrong(reason: str, why: str) -> Exception:
