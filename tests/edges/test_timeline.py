@@ -82,7 +82,7 @@ EVIL = "\x1b[2J\x1b]0;owned\x07\u202e\u2066\x9b31m\u2028\x00 \r\n fine"
 
 
 @pytest.mark.parametrize("colours", [False, True])
-def test_S1_84_foreign_text_moves_no_cursor_and_hides_nothing(colours: bool) -> None:
+def test_foreign_text_moves_no_cursor_and_hides_nothing(colours: bool) -> None:
     lines = page(Desk([act("look", n=EVIL), EVIL, act(EVIL), act("submit", summary=EVIL)], {"look": said(EVIL)}), colours=colours)
     lines += page(native([Reply(EVIL, tool_calls=(ToolCall("c", EVIL, EVIL),)), calls(("submit", {}))]), colours=colours)
     for line in lines:

@@ -98,6 +98,19 @@ def test_S1_83_an_annotation_never_leaves_the_frame_and_names_what_it_cannot_sho
     assert bottom <= 200
 
 
+def test_S1_84_nothing_is_drawn_but_what_was_asked_for():
+    from PIL import Image, ImageChops
+
+    from polyloop.media.annotate import Annotation, rendered
+
+    source = Image.new("RGB", (320, 200), "navy")
+    one, other = Annotation("a", 0.25, 0.5), Annotation("b", 0.75, 0.5)
+    left, right = rendered(source, [one]), rendered(source, [other])
+    assert left.overlay.getbbox()[2] < 160 < right.overlay.getbbox()[0], "each mark stands where its own was asked for"
+    clear = left.overlay.getchannel("A").point(lambda alpha: 0 if alpha else 255)
+    assert ImageChops.multiply(ImageChops.difference(left.composite.convert("RGB"), source), Image.merge("RGB", [clear] * 3)).getbbox() is None
+
+
 def test_S1_83_points_are_those_of_the_upright_picture():
     """A photo that says in its EXIF to be turned is drawn on as people see it."""
     from PIL import Image

@@ -65,7 +65,7 @@ def test_S1_81_a_kill_at_any_edge_on_a_server(url, tenant, tmp_path, monkeypatch
                 break
 
 
-def test_S1_5_two_workers_on_a_server_carry_each_task_out_once(url, tenant, tmp_path, monkeypatch):
+def test_S1_80_two_workers_on_a_server_carry_each_task_out_once(url, tenant, tmp_path, monkeypatch):
     from polyloop.testing.media_server import MediaServer
     from tests.media.test_kills import WISH
 

@@ -29,7 +29,7 @@ def _made(work: Work) -> bytes:
 
 
 @pytest.mark.parametrize("mode", WORKS)
-def test_S1_5_a_made_file_decodes_whole_and_is_what_was_asked_for(mode, files):
+def test_S1_36_a_made_file_decodes_whole_and_is_what_was_asked_for(mode, files):
     from polyloop.media.verify import accepted
 
     facts = accepted(files[mode], WORKS[mode])

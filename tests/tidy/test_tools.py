@@ -44,7 +44,7 @@ Words.
 """)
 
 
-def test_the_reference_is_what_the_code_says() -> None:
+def test_S2_1_a_changed_record_does_not_land_without_its_reference() -> None:
     assert reference.PAGE.read_text() == reference.page(), "run `make docs`"
 
 

@@ -2,7 +2,7 @@
 
 A sub-run is a run like any other, with a log of its own; `root` in its settings tells it from a follow-up task. It is given what the
 run above was given, less everything that writes: its reading tools, no grant, no other mode than read_only, and of the budget what is
-left there. One at a time: what an unfinished one may still use is held, so that all of them together stay within it.
+left there, less one step and one call to end with. The kernel carries out what may wait one by one, so there is never a second beside it.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ from polyloop.dialogue.sub_run import ABOUT, SUB_RUN, Below, sub_run_id
 from polyloop.kernel import records as r
 from polyloop.kernel.decide import deadline_ms
 from polyloop.kernel.flight import unbroken
-from polyloop.kernel.machine import State
-from polyloop.kernel.objects import Budget, Counters, Request, RunResult, Segment
+from polyloop.kernel.objects import Budget, Request, RunResult, Segment
 from polyloop.kernel.run import Past
 from polyloop.kernel.seams import Action, Loaded
 from polyloop.kernel.snapshot import request_of
@@ -45,18 +44,16 @@ class SubRuns:
 
     def __init__(self, runs: Runs, workspace: Workspace | None, audit_to: Path | None) -> None:
         self._runs, self._workspace, self._audit_to = runs, workspace, audit_to
-        self._turn = asyncio.Lock()
 
     async def begin(self, action: Action) -> Below | Problem:
         """Begin it, or go on with it if it was begun before."""
-        async with self._turn:
-            try:
-                if await self.look(action) is None:
-                    request = await self._request(action)
-                    return await self._driven(action, self._runs.run(request, self._wire(request), self._audit_to))
-            except ProblemError as error:
-                return error.problem
-            return await self._gone_on(action)
+        try:
+            if await self.look(action) is None:
+                request = await self._request(action)
+                return await self._driven(action, self._runs.run(request, self._wire(request), self._audit_to))
+        except ProblemError as error:
+            return error.problem
+        return await self.go_on(action)
 
     async def look(self, action: Action) -> Below | None:
         try:
@@ -66,15 +63,11 @@ class SubRuns:
                 raise
             return None
 
-    async def go_on(self, action: Action) -> Below:
-        async with self._turn:
-            return await self._gone_on(action)
-
     async def end(self, action: Action) -> Below:
         await self._runs.cancel(sub_run_id(action.key), "", action.run_id, self._wire)
         return cast(Below, await self.look(action))
 
-    async def _gone_on(self, action: Action) -> Below:
+    async def go_on(self, action: Action) -> Below:
         """A run that has ended, or that another process drives, is left as it is."""
         child = sub_run_id(action.key)
         read, head = await self._runs.read(child), await self._runs.head(child)
@@ -109,19 +102,18 @@ class SubRuns:
         assembly |= {"tools": json.dumps([*tools, SUBMIT], ensure_ascii=False), "completes": "[]", "permission_mode": "read_only"}
         assembly["model"] = said.get("sub_model", said.get("model", ""))
         return replace(
-            above, run_id=sub_run_id(action.key), budget=await self._budget(read, action), segments=tuple(_segments(above, str(action.args["task"]))),
+            above, run_id=sub_run_id(action.key), budget=self._budget(read, action), segments=tuple(_segments(above, str(action.args["task"]))),
             assembly=assembly, result_schema=None, parent=action.run_id, root=above.root or action.run_id, origin=None, history="",
         )  # fmt: skip
 
-    async def _budget(self, read: Read, action: Action) -> Budget:
-        """What is left of the budget above, less the actions under way there, what unfinished sub-runs hold, and one step and call to end."""
+    def _budget(self, read: Read, action: Action) -> Budget:
+        """What is left of the budget above, less its own action under way there, and one step and call to end."""
         state = Past(Loaded(read.sealed)).state
         budget, used = state.budget, state.used
-        held = [await self._held(key) for key in _others(state, action.key)]
         under_way = sum(1 for c in state.calls if c.stage != "stepped")
         left = {
-            "maxSteps": budget.max_valid_steps - used.valid_steps - under_way - 1 - sum(h.valid_steps for h in held),
-            "maxIterations": budget.max_iterations - used.iterations - 1 - sum(h.iterations for h in held),
+            "maxSteps": budget.max_valid_steps - used.valid_steps - under_way - 1,
+            "maxIterations": budget.max_iterations - used.iterations - 1,
         }
         if min(left.values()) < 1:
             raise ProblemError(Problem("budget_exceeded", "too little is left of the budget for a sub-run", operation=SUB_RUN, details=left))
@@ -130,21 +122,6 @@ class SubRuns:
         working = budget.working_time_s - state.working_ms / 1000 if budget.working_time_s else 0
         times = {name: max(s, 0.001) for name, s in (("wall_clock_s", wall), ("working_time_s", working)) if getattr(budget, name)}
         return replace(budget, max_valid_steps=steps, max_iterations=iterations, **cast(Any, times))
-
-    async def _held(self, key: str) -> Counters:
-        """What a sub-run that the log above has no result of has used, or may use yet."""
-        try:
-            read = await self._runs.read(sub_run_id(key))
-        except ProblemError:
-            return Counters()
-        budget = read.start.budget
-        return read.result.counters if read.result.ended else Counters(budget.max_iterations, budget.max_valid_steps)
-
-
-def _others(state: State, key: str) -> Iterator[str]:
-    for call in state.calls:
-        if call.intent is not None and call.intent.tool == SUB_RUN and call.intent.key != key and call.result is None:
-            yield call.intent.key
 
 
 def _tools(start: r.RunStarted, wanted: list[str] | None) -> list[str]:

@@ -223,14 +223,17 @@ def _skip(s: State, index: int, now: int) -> str:
 
 
 def _reads_from(s: State, first: int) -> tuple[int, ...]:
-    """The run of reads starting at `first` that may overlap; empty when `first` is no read."""
+    """The run of reads starting at `first` that may overlap; empty when `first` is no read.
+
+    One that may wait stands alone: nobody is asked two things at once (S1.15).
+    """
     budget, out = s.budget, list[int]()
     room = budget.max_valid_steps - s.used.valid_steps
     limit = budget.max_tool_calls_per_iteration or len(s.decisions or ())
     for index in range(first, len(s.decisions or ())):
         decision = (s.decisions or ())[index]
         tool = s.tool(decision.tool) if isinstance(decision, Act) else None
-        if not tool or tool.effect != "read" or tool.completes or s.call(index) or len(out) >= room or index >= limit:
+        if not tool or tool.effect != "read" or tool.completes or tool.defers or s.call(index) or len(out) >= room or index >= limit:
             break
         if isinstance(decision, Act) and withdrawn(s, decision):
             break
