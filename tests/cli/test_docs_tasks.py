@@ -109,6 +109,8 @@ def test_where_files_are_is_said_once(here: Path) -> None:
     assert code == 0
     assert call("export", {"nodeId": told["nodeId"], "format": "html", "output": "c.html"}, "--workdir", "w")[1] == 0
     assert (here / "w/c.html").exists()
+    assert call("import", {"file": "b.md"}, "--workdir", "w", "--dry-run")[0]["plan"]["resolved"]["file"] == "b.md"
+    assert call("import", {"file": "b.md"}, "--dry-run")[1] == 2
     assert call("import", {"file": "../a.md"}, "--workdir", "w")[1] == 6
     assert call("import", {"file": "b.md"}, "--workdir", "none")[1] == 2
 

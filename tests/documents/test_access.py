@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,15 @@ from typer.testing import CliRunner
 
 from polyloop.cli.main import app
 from polyloop.contract.problem import ProblemError
-from polyloop.db import Database
+from polyloop.db import Database, Tx
+from polyloop.db.tasks import take
 from polyloop.documents import requests as ask
 from polyloop.documents.access import NEEDS, ROLES
 from polyloop.documents.leaves import ASIDE, OPERATIONS
 from polyloop.documents.requests import Local, Request
 from polyloop.documents.service import serve
+from polyloop.documents.tasks import KINDS, body_of, get
+from polyloop.documents.worker import Held
 from tests.documents.office import YES, Office
 from tests.documents.test_media import PNG
 
@@ -32,6 +36,8 @@ LEAST: dict[str, str] = {
     "import": "EDITOR", "export": "DOWNLOADER", "export_submit": "DOWNLOADER", "task_cancel": "DOWNLOADER",
     "import_get": "EDITOR", "export_get": "DOWNLOADER",
 }  # fmt: skip
+#: Operations on one node that put something into another place: the least roles on each.
+BETWEEN = {"copy": ("DOWNLOADER", "EDITOR"), "move": ("MANAGER", "EDITOR"), "restore": ("MANAGER", "EDITOR")}
 
 
 class Place:
@@ -267,3 +273,100 @@ def test_at_the_command_line(tmp_path: Path) -> None:
     assert call("fetch", {"nodeId": node}, "--as", "u")[0] == 0
     assert call("rename", {"nodeId": node, "title": "B"}, "--as", "u")[0] == 6
     assert call("list", {}, "--as", "a\nb")[0] == 2
+
+
+@pytest.mark.parametrize("op", sorted(BETWEEN))
+def test_S0_38_every_role_here_by_every_role_there(office: Office, op: str) -> None:
+    """What leads from one place to another needs a role on both: a copy is for whoever might take the files away."""
+    for n, (here, there) in enumerate(product(("", *ROLES), repeat=2)):
+        user, box = f"u{n}", office.do("create_folder", {"title": "B"})["data"]["nodeId"]
+        node = office.new("S", "x\n")
+        for place, role in ((node, here), (box, there)):
+            if role:
+                office.do("access_grant", {"nodeId": place, "user": user, "role": role})
+        if op == "restore":
+            office.do("delete", {"nodeId": node})
+        least_here, least_there = BETWEEN[op]
+        allowed = bool(here and there) and ROLES.index(here) >= ROLES.index(least_here) and ROLES.index(there) >= ROLES.index(least_there)  # type: ignore[arg-type]  # roles of this loop
+        args = {"nodeId": node, "containerId": box, **({"title": "C"} if op == "copy" else {})}
+        if allowed:
+            office.do(op, args, user=user)
+        else:
+            office.refused("permission_denied" if here and there else "not_found", op, args, user=user)
+
+
+def test_what_a_step_wrote_is_told_of_that_very_revision_alone(office: Office) -> None:
+    """Who wrote once and has no role any more learns nothing of what others write."""
+    node = office.new("mine", "x\n")
+    office.do("access_grant", {"nodeId": node, "user": "u", "role": "EDITOR"})
+    told = office.do("update", {"nodeId": node, "command": "append", "content": "y\n"}, user="u")
+    saved = office.do("version_save", {"nodeId": node, "label": "theirs"}, user="u")
+    office.do("access_revoke", {"nodeId": node, "user": "u"})
+    revision = office.do("rename", {"nodeId": node, "title": "SECRET"})["data"]["revision"]
+    version = office.do("version_save", {"nodeId": node, "label": "SECRET"})["data"]["version"]
+    remark = office.do("comment_create", {"nodeId": node, "content": "SECRET"})["data"]["commentId"]
+    edit, save = (f"{t['data']['operationId']}/1/write" for t in (told, saved))
+    seq = office.db.look(lambda tx: tx.row("select since_seq from doc_item where tenant = ? and id = ?", office.tenant, remark))
+    own = told["data"]["revision"]
+
+    def facts(**more: Any) -> Any:
+        return office.db.look(lambda tx: serve(tx, office.tenant, ask.Facts(node=node, **more), "", "u"))
+
+    assert facts(revision=own, step=edit)["title"] == "mine"
+    assert facts(revision=own, step=save, version=saved["data"]["version"])["label"] == "theirs"
+    assert seq is not None
+    wrong: list[dict[str, Any]] = [
+        {"revision": revision, "step": edit}, {"revision": own, "step": edit, "version": version},
+        {"revision": own, "step": save, "version": version},
+        {"revision": own, "step": edit, "kind": "comment", "item": remark, "seq": seq[0]}, {"revision": own - 1, "step": edit},
+    ]  # fmt: skip
+    for more in wrong:
+        with pytest.raises(ProblemError, match="not_found"):
+            facts(**more)
+
+
+def test_a_role_that_went_while_a_file_was_made_keeps_it_from_being_published(db: Database, tmp_path: Path) -> None:
+    """It is asked about in the very transaction that notes the beginning."""
+    office = Office(db, folder=tmp_path)
+    node = office.new()
+    office.do("access_grant", {"nodeId": node, "user": "u", "role": "DOWNLOADER"})
+    task = office.call("export_submit", {"nodeId": node, "format": "markdown", "output": "out.md"}, user="u")[0]["taskId"]
+    now = office.clock.now_ms()
+    taken = db.write_sync(take, office.tenant, KINDS, now, now + 1000, task)
+    assert taken is not None
+    held = Held(office.runtime.worker(), taken)
+    office.do("access_revoke", {"nodeId": node, "user": "u"})
+    with pytest.raises(ProblemError, match="not_found"):
+        held.begin(temporary=".x")
+    assert not held.body.begun
+    assert not body_of(db.look(get, office.tenant, task)).begun
+
+
+@pytest.mark.parametrize("when", ["ended", "waiting", "at work"])
+def test_a_purge_leaves_no_word_in_tasks_and_operations(db: Database, tmp_path: Path, when: str) -> None:
+    """The title came in by a file's name; nothing that is kept of the import or an export still says it."""
+    office = Office(db, folder=tmp_path)
+    (tmp_path / "TOPSECRET.md").write_text("hello\n")
+    node = office.do("import", {"file": "TOPSECRET.md"})["nodeId"]
+    args = {"nodeId": node, "format": "markdown", "output": "x.md"}
+    export = office.call("export_submit", args)[0]["taskId"]
+    submitted = office.db.look(get, office.tenant, export)
+    if when == "ended":
+        office.runtime.worker().one(export)
+    office.do("delete", {"nodeId": node})
+    office.do("purge", {"nodeId": node})
+    if when == "at work":  # its worker read it before the purge, and writes what it knows at the end
+        office.db.write_sync(lambda tx: tx.run("update task set body = ? where id = ?", submitted.body, export))
+    if when != "ended":
+        office.runtime.worker().one(export)
+    assert office.call("export_get", {"taskId": export})[0]["state"] == ("SUCCESS" if when == "ended" else "FAILED")
+
+    def words(tx: Tx) -> list[str]:
+        found: list[str] = []
+        for (table,) in tx.rows("select name from sqlite_master where type = 'table' and sql not like '%virtual%'"):
+            columns = [row[1] for row in tx.rows(f"pragma table_info({table})")]
+            whose = f" tenant = '{office.tenant}' and" if "tenant" in columns else ""
+            found += [f"{table}.{name}" for name in columns if tx.row(f"select 1 from {table} where{whose} cast({name} as text) like '%TOPSECRET%'")]
+        return found
+
+    assert office.db.look(words) == []

@@ -15,9 +15,11 @@ import pytest
 from polyloop.contract.problem import ProblemError
 from polyloop.db import Database
 from polyloop.documents import requests as ask
-from polyloop.documents.http import BODY_BYTES, DocApp, HttpTransport
+from polyloop.documents.access import role_of
+from polyloop.documents.http import BODY_BYTES, DocApp, HttpTransport, respond
 from polyloop.documents.media import _bytes
 from polyloop.documents.runtime import DocRuntime
+from polyloop.documents.store import OPEN
 from tests.documents.office import Office
 
 Spoil = Callable[[int, bytes], tuple[int, bytes] | None]
@@ -215,3 +217,71 @@ def test_one_step_id_is_one_write(db: Database) -> None:
     assert post("s", "b")[1]["error"]["kind"] == "conflict"
     assert post("other", "a")[1]["error"]["kind"] == "conflict"
     assert len(office.documents()) == 1
+
+
+def _comment(**more: Any) -> str:
+    return json.dumps({"author": "u", "content": "c", "at": 1, "state": "open", "replies": [], **more})
+
+
+#: Items that are none of their kind: (kind, item, mark, body).
+JUNK = [
+    *(("comment", "c1", "open", body) for body in (
+        "no json", "{}", "[]", '{"replies":5}', "[" * 100_000, _comment(replies=[{"author": 1}]), _comment(replies=None), _comment(more=1),
+        _comment(state="shut"), _comment(anchor={"blockId": 5}), _comment(at="x"), '"\\ud800"',
+    )),
+    ("comment", "c1", "resolved", _comment()), ("comment", "", "open", _comment()),
+    ("access", "w", "READER", '{"role":"MANAGER"}'), ("access", "w", "READER", "zzz"), ("access", "w", "KING", '{"role":"KING"}'),
+    ("access", "w", "", '{"role":""}'), ("access", "w", "READER", "[]"), ("access", "", "READER", '{"role":"READER"}'),
+    ("media", "m1", "", "{}"), ("media", "m1", "x", '{"name":"a","type":"b","bytes":"c","sha256":"x"}'), ("media", "m1", "x", "null"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("user", ["", "u"])
+def test_an_item_that_is_none_of_its_kind_is_refused_by_whoever_it_comes(office: Office, user: str) -> None:
+    node = office.new()
+    office.do("access_grant", {"nodeId": node, "user": "u", "role": "MANAGER"})
+    rows = office.db.look(lambda tx: tx.rows("select * from doc_item where tenant = ?", office.tenant))
+    for n, (kind, item, mark, body) in enumerate(JUNK):
+        request = {"verb": "attach", "node": node, "kind": kind, "item": item, "mark": mark, "body": body}
+        letter = json.dumps({"request": request, "stepId": f"s{n}/1/write"}).encode()
+        code, told = asyncio.run(respond(office.db, office.tenant, letter, user))
+        assert (code, json.loads(told)["error"]["kind"]) == (400, "validation"), (kind, mark, body)
+        assert json.loads(told)["error"]["executionStarted"] is False
+    assert office.db.look(lambda tx: tx.rows("select * from doc_item where tenant = ?", office.tenant)) == rows
+
+
+def test_a_role_is_what_its_mark_says(office: Office) -> None:
+    """Rows from before bodies were checked: what is no role of ours is none, and what a body claims counts for nothing."""
+    node = office.new()
+    for user, mark, body in (("a", "READER", '{"role":"MANAGER"}'), ("b", "READER", "zzz"), ("c", "KING", "{}")):
+        office.db.write_sync(
+            lambda tx, u=user, m=mark, b=body: tx.run(
+                "insert into doc_item values (?, ?, 'access', ?, 1, 1, ?, ?, ?)", office.tenant, node, u, OPEN, m, b
+            )
+        )
+    heights = [office.db.look(role_of, office.tenant, user, node) for user in "abc"]
+    assert heights == [1, 1, 0]
+
+
+def test_others_words_are_nobodys_to_change(office: Office) -> None:
+    """An editor settles or takes away a comment; what it says, and who said it, stays."""
+    node = office.new()
+    for user, role in (("u", "READER"), ("v", "MANAGER")):
+        office.do("access_grant", {"nodeId": node, "user": user, "role": role})
+    said = _comment(replies=[{"author": "v", "content": "r", "at": 2}])
+
+    def put(user: str, step: str, body: str, mark: str = "open") -> int:
+        request = {"verb": "attach", "node": node, "kind": "comment", "item": "c1", "mark": mark, "body": body}
+        return asyncio.run(respond(office.db, office.tenant, json.dumps({"request": request, "stepId": step}).encode(), user))[0]
+
+    assert put("u", "s1", _comment()) == 200
+    assert put("v", "s2", said) == 200
+    reply = {"author": "v", "content": "r", "at": 2}
+    for n, (user, body) in enumerate([
+        ("v", _comment(content="other", replies=[reply])), ("v", _comment(author="v", replies=[reply])), ("u", _comment()),
+        ("u", _comment(replies=[{**reply, "content": "other"}])), ("u", _comment(author="v", replies=[reply])),
+        ("u", _comment(replies=[reply, {**reply, "content": "as v"}])), ("u", _comment(content="new", replies=[reply, {**reply, "author": "u"}])),
+    ]):  # fmt: skip
+        assert put(user, f"w{n}", body) == 403, body
+    assert put("u", "s3", _comment(content="mine", replies=[reply])) == 200
+    assert put("v", "s4", _comment(content="mine", state="resolved", replies=[reply]), "resolved") == 200

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import io
+import json
 import os
 import zlib
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from polyloop.contract.problem import ProblemError
 from polyloop.db import Database
 from polyloop.documents import blobs
 from polyloop.documents import requests as ask
@@ -195,10 +197,11 @@ def test_damaged_bytes_are_told_and_never_landed(office: Office, tmp_path: Path)
 
 
 def test_the_service_takes_no_bytes_of_another_digest(office: Office) -> None:
-    node = office.new()
+    node, digest = office.new(), hashlib.sha256(PNG).hexdigest()
+    body = json.dumps({"name": "a", "type": "image/png", "bytes": len(PNG), "sha256": digest})
     for data in (b"other", b""):
-        with pytest.raises(Exception, match="validation"):
-            office.transport.ask(ask.Attach(node=node, kind="media", item="m_1", mark=hashlib.sha256(PNG).hexdigest(), body="{}", data=data), "s1")
+        with pytest.raises(ProblemError, match="not the bytes of this digest"):
+            office.transport.ask(ask.Attach(node=node, kind="media", item="m_1", mark=digest, body=body, data=data), "s1")
 
 
 def test_previews(office: Office, tmp_path: Path) -> None:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from polyloop.app import documents as wired
 from polyloop.app.documents import open_documents
-from polyloop.db import Database, Schema
+from polyloop.contract.problem import ProblemError
+from polyloop.db import Database, DbError, Schema
 from polyloop.documents.store import EMPTY, OPEN, SCHEMAS
 from tests.documents.office import Office
 
@@ -53,3 +58,36 @@ def test_nodes_of_an_older_store_are_found_once_it_is_opened(tmp_path: Path) -> 
         with open_documents(str(path), "t") as opened:
             found = [asyncio.run(opened.call("search", {"query": query})) for query in ("旧文档", "里面")]
             assert [[i["nodeId"] for i in page["items"]] for page in found if isinstance(page, dict)] == [["n_1"], ["n_2", "n_1"]]
+
+
+def test_tasks_of_an_older_store_are_known_by_their_nodes(tmp_path: Path) -> None:
+    documents = next(schema for schema in SCHEMAS if schema.component == "documents")
+    old = Database.open(tmp_path / "s.db", [s if s.component != "documents" else Schema("documents", documents.steps[:7]) for s in SCHEMAS])
+    bodies = {
+        "t_1": '{"work":{"type":"import","name":"a"},"expires":1,"result":{"nodeId":"n_1"}}',
+        "t_2": '{"work":{"type":"import","name":"a"},"expires":1,"result":null}',
+        "t_3": '{"work":{"type":"export","node":"n_3"},"expires":1,"result":null}',
+    }  # fmt: skip
+
+    def work(tx: Any) -> None:
+        for no, (task, body) in enumerate(bodies.items()):
+            kind = "doc.import" if "import" in body else "doc.export"
+            tx.run("insert into task values ('t', ?, ?, 'INIT', '', 0, 0, ?, ?)", task, kind, no, body)
+
+    old.write_sync(work)
+    old.close()
+    db = Database.open(tmp_path / "s.db", SCHEMAS)
+    rows = db.look(lambda tx: tx.rows("select task, node from doc_task order by task"))
+    assert rows == [("t_1", "n_1"), ("t_2", ""), ("t_3", "n_3")]
+    db.close()
+
+
+def test_a_store_that_cannot_be_brought_up_to_date_is_let_go_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(_: Any) -> bool:
+        raise DbError("the disk is gone")
+
+    monkeypatch.setattr(wired, "unindexed", failing)
+    before = threading.active_count()
+    with pytest.raises(ProblemError, match="local_io"), open_documents(str(tmp_path / "s.db"), "t"):
+        pass
+    assert threading.active_count() == before

@@ -47,7 +47,12 @@ _SCHEMAS: Final = tuple({schema.component: schema for schema in (*SCHEMAS, *CANV
 def _opened(store: str) -> Database:
     """Raises ProblemError (corrupt_store, capability_unavailable, local_io)."""
     try:
-        return _indexed(Database.open(store, _SCHEMAS))
+        db = Database.open(store, _SCHEMAS)
+        try:
+            return _indexed(db)
+        except BaseException:
+            db.close()  # nobody else has it
+            raise
     except ImportError as error:
         why = "a store on a PostgreSQL server needs the extra: polyloop[postgres]"
         raise problem("capability_unavailable", why, operation="open", stage="open") from error
@@ -115,10 +120,10 @@ def open_documents(store: str, tenant: str, workdir: str = ".") -> Generator[Doc
 
 
 @contextmanager
-def read_documents(store: str, tenant: str) -> Generator[DocRuntime]:
+def read_documents(store: str, tenant: str, workdir: str = ".") -> Generator[DocRuntime]:
     """As `open_documents`, for those who only look."""
     with read_database(store, tenant) as db:
-        yield _runtime(db, tenant, folder_of(".", store=_file(store)))
+        yield _runtime(db, tenant, folder_of(workdir, store=_file(store)))
 
 
 def _file(store: str) -> str:

@@ -51,7 +51,7 @@ def call(
         given = arguments(args, "docs")
         looks = op not in PURPOSE or op in LOOKS or dry_run
         reading = looks and not session
-        with read_documents(place.store, place.tenant) if reading else open_documents(place.store, place.tenant, workdir) as documents:
+        with (read_documents if reading else open_documents)(place.store, place.tenant, workdir) as documents:
             return shown(await documents.call(op, given, caller))
 
     answer, code = carry_out(place, work)

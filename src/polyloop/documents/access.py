@@ -11,6 +11,8 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Literal, get_args
 
+from msgspec.structs import replace
+
 from ..contract.problem import problem
 from ..db import Tx
 from . import items, limits, store, tasks
@@ -21,6 +23,8 @@ from .store import OPEN
 Role = Literal["READER", "DOWNLOADER", "EDITOR", "MANAGER"]
 #: From the least to the most; each may do what those before it may.
 ROLES: Final[tuple[Role, ...]] = get_args(Role)
+#: How high each is; what is no role of ours is none.
+_HEIGHT: Final[dict[str, int]] = {role: n for n, role in enumerate(ROLES, 1)}
 Need = tuple[str, Role]
 
 
@@ -74,7 +78,7 @@ def role_of(tx: Tx, tenant: str, user: str, node: str) -> int:
     best = 0
     for _ in range(limits.DEPTH + 1):
         found = items.standing(tx, tenant, node, "access", user)
-        best = max(best, ROLES.index(json.loads(found[1])["role"]) + 1 if found else 0)
+        best = max(best, _HEIGHT.get(found[0], 0) if found else 0)
         above = store.find_node(tx, tenant, node) if node != ask.ROOT else None
         if above is None:
             break
@@ -118,27 +122,36 @@ def _has(tx: Tx, tenant: str, user: str, needs: Sequence[Need]) -> None:
 
 
 def _wrote(tx: Tx, tenant: str, r: ask.Facts) -> bool:
-    """Whether the step named really wrote to that node."""
+    """Whether the step named wrote exactly what is asked about, in that very revision; of anything else it proves nothing."""
     known = store.recall_write(tx, tenant, r.step) if r.step else None
-    return known is not None and known[1] is not None and json.loads(known[1]).get("nodeId") == r.node
+    if known is None or known[1] is None:
+        return False
+    did = json.loads(known[1])
+    named = {"nodeId": r.node, "revision": r.revision, "version": r.version or None}
+    named |= {"kind": r.kind, "item": r.item, "seq": r.seq} if r.seq else {}
+    return all(did.get(name) == value for name, value in named.items() if value is not None)
 
 
 def _own_comment(tx: Tx, tenant: str, user: str, r: ask.Attach) -> None:
     """Others' comments are answered by anybody who reads, and settled or taken away by who may edit; nobody speaks for another."""
     now = items.standing(tx, tenant, r.node, r.kind, r.item)
-    before: dict[str, Any] = json.loads(now[1]) if now else {"replies": []}
-    after: dict[str, Any] = json.loads(r.body) if r.body else {"replies": []}
-    said: list[Any] = before["replies"]
-    added: list[Any] = after["replies"][len(said) :] if after["replies"][: len(said)] == said else []
-    same = all(before.get(name) == after.get(name) for name in ("author", "content", "state", "anchor"))
-    if not now:
-        allowed = after.get("author") == user and not after["replies"]
-    elif added:
-        allowed = same and all(reply["author"] == user for reply in added)
+    before, after = (items.comment_of(now[1]) if now else None), (items.comment_of(r.body) if r.body else None)
+    if before is None:
+        allowed = after is None or (after.author == user and not after.replies)
+    elif after is None:
+        allowed = before.author == user or _edits_there(tx, tenant, user, r.node)
+    elif added := after.replies[len(before.replies) :]:
+        allowed = replace(after, replies=after.replies[: len(before.replies)]) == before and all(reply.author == user for reply in added)
+    elif before.author == user:
+        allowed = replace(after, content=before.content, anchor=before.anchor, state=before.state) == before
     else:
-        allowed = before["author"] == user or role_of(tx, tenant, user, r.node) > ROLES.index("EDITOR")
+        allowed = replace(after, state=before.state) == before and _edits_there(tx, tenant, user, r.node)
     if not allowed:
         raise _denied(r.node, 0, "EDITOR")
+
+
+def _edits_there(tx: Tx, tenant: str, user: str, node: str) -> bool:
+    return role_of(tx, tenant, user, node) >= _HEIGHT["EDITOR"]
 
 
 def _denied(node: str, has: int, needed: Role) -> Exception:

@@ -158,7 +158,8 @@ class Desk:
         body = tasks.body_of(task)
         result = body.result or {}
         held = {"submit": {"body": digest(tasks.text_of(body.as_submitted))}, "cancel": {"state": task.state}}
-        proofs = tuple(compared("readback", digest(facts), digest(held[name])) for name, facts in wanted.items()) if command.read_back else ()
+        known = {name: {fact: held[name].get(fact) for fact in facts} for name, facts in wanted.items()}
+        proofs = tuple(compared("readback", digest(facts), digest(known[name])) for name, facts in wanted.items()) if command.read_back else ()
         data = {**tasks.told(task), **{name: value for name, value in result.items() if name not in ("target", "warnings")}}
         return Conclusion(data=data, proofs=proofs, warnings=tuple(result.get("warnings", ())), target=result.get("target") or entry.target)
 
@@ -202,7 +203,8 @@ class Desk:
 def _settle(tx: Tx, tenant: str, entry: Entry) -> None:
     operations.settle(tx, tenant, entry)
     if entry.operation == "doc.purge" and entry.receipt is not None and entry.receipt.ok:
-        operations.forget(tx, tenant, entry.target["nodeId"], without_words, "it was purged")
+        operations.forget(tx, tenant, entry.target["nodeId"], without_words, "it was purged", tasks.without_words)
+        tasks.erase(tx, tenant, entry.target["nodeId"])
 
 
 def _roll_back(tx: Tx) -> None:

@@ -7,13 +7,78 @@ the node. `mark` is what lists are narrowed by: whether a comment is open, which
 from __future__ import annotations
 
 import hashlib
-from typing import Any
+from typing import Any, Final, Literal
+
+import msgspec
+from msgspec import Struct
 
 from ..contract.problem import problem
 from ..db import Tx
 from . import blobs, store
 from . import requests as ask
+from .anchors import Anchor
 from .store import OPEN
+
+
+class Reply(Struct, frozen=True, forbid_unknown_fields=True):
+    """`at` in epoch ms."""
+
+    author: str
+    content: str
+    at: int
+
+
+class Comment(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The body of a comment; its mark is its state."""
+
+    author: str
+    content: str
+    at: int
+    state: Literal["open", "resolved"]
+    replies: tuple[Reply, ...]
+    anchor: Anchor | None = None
+
+
+class Access(Struct, frozen=True, forbid_unknown_fields=True):
+    """The body of a role; its mark is the role, and alone counts."""
+
+    role: Literal["READER", "DOWNLOADER", "EDITOR", "MANAGER"]
+
+
+class Media(Struct, frozen=True, forbid_unknown_fields=True):
+    """The body of a media item; its mark is the digest. `type` = what the bytes are."""
+
+    name: str
+    type: str
+    bytes: int
+    sha256: str
+
+
+#: What the body of each kind is, and which of its fields the mark repeats.
+_BODIES: Final[dict[ask.ItemKind, tuple[type[Struct], str]]] = {"comment": (Comment, "state"), "access": (Access, "role"), "media": (Media, "sha256")}
+
+
+def comment_of(body: str) -> Comment:
+    """Raises validation."""
+    return _body(body, Comment)
+
+
+def _body(body: str, kind: type[Any]) -> Any:
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except (msgspec.MsgspecError, RecursionError, UnicodeError) as error:
+        raise problem("validation", f"not the body of an item: {error}", stage="arguments", details={"field": "body"}) from error
+
+
+def check(r: ask.Attach) -> None:
+    """Raises validation for a body that is none of its kind, or whose mark says something else; for an item of no name."""
+    if not r.item:
+        raise problem("validation", "an item has a name", stage="arguments", details={"field": "item"})
+    if not r.body:
+        return
+    kind, field = _BODIES[r.kind]
+    if getattr(_body(r.body, kind), field) != r.mark:
+        raise problem("validation", f"the mark of a {r.kind} is its {field}", stage="arguments", details={"field": "mark"})
 
 
 def hash_of(mark: str, body: str) -> str:
@@ -30,13 +95,14 @@ def standing(tx: Tx, tenant: str, node: str, kind: str, item: str) -> tuple[str,
 
 
 def attach(tx: Tx, tenant: str, r: ask.Attach, step_id: str) -> ask.Reply:
-    """Raises not_found (the node), revision_conflict (the item is not as it was)."""
+    """Raises validation, not_found (the node), revision_conflict (the item is not as it was)."""
+    check(r)
     node = store.current(tx, tenant, r.node, r.expected)
     now = standing(tx, tenant, r.node, r.kind, r.item)
     if r.was is not None and r.was != (hash_of(*now) if now else ""):
         details = {"field": "was", "current": node.revision, "changed": {"added": [], "updated": [r.item], "removed": []}}
         raise problem("revision_conflict", f"the {r.kind} has changed since it was read; nothing was written", stage="precondition", details=details)
-    if r.kind == "media":
+    if r.kind == "media" and r.body:
         _kept(tx, tenant, r)
     seq = store.next_seq(tx, tenant)
     first = tx.row("select no from doc_item where tenant = ? and node = ? and kind = ? and id = ?", tenant, r.node, r.kind, r.item)

@@ -35,9 +35,9 @@ class Memo(Struct, frozen=True, kw_only=True):
 
 
 def without_words(text: str) -> str:
-    """The memo of an operation on what was purged: no titles, no labels, nothing to take back."""
+    """The memo of an operation on what was purged: no titles, no labels, no task with a title in it, nothing to take back."""
     memo = memo_of(text)
-    facts = {step: {name: fact for name, fact in held.items() if name not in ("title", "label")} for step, held in memo.facts.items()}
+    facts = {step: {name: fact for name, fact in held.items() if name not in ("title", "label", "body")} for step, held in memo.facts.items()}
     return msgspec.structs.replace(memo, facts=facts, undo=None).text
 
 

@@ -88,7 +88,19 @@ create index doc_item_of on doc_item (tenant, kind, id, until_seq);
 """
 #: Bytes of media, once a tenant. A bytes column is `bytea` to PostgreSQL, and SQLite takes any name.
 _BLOBS: Final = "create table doc_blob (tenant text not null, sha256 text not null, data bytea not null, primary key (tenant, sha256));"
-SCHEMAS: Final = (JOURNAL, Schema("documents", (_TABLES, _MOVED, tasks.TABLES + _UPLOADS, index.STEP, _ITEMS, _BLOBS, index.UNTIL)))
+#: Which node a task is about ("" = not known yet), and which operation began it: what a purge must reach.
+_ABOUT: Final = """
+create table doc_task (
+  tenant text not null, task text not null, node text not null, operation text not null, primary key (tenant, task));
+create index doc_task_node on doc_task (tenant, node);
+insert into doc_task (tenant, task, node, operation) select tenant, id, coalesce({result}, {work}, ''), '' from task
+  where kind in ('doc.import', 'doc.export');
+"""
+_TASKS: Final = {
+    "sqlite": _ABOUT.format(result="json_extract(body, '$.result.nodeId')", work="json_extract(body, '$.work.node')"),
+    "postgres": _ABOUT.format(result="body::jsonb #>> '{result,nodeId}'", work="body::jsonb #>> '{work,node}'"),
+}
+SCHEMAS: Final = (JOURNAL, Schema("documents", (_TABLES, _MOVED, tasks.TABLES + _UPLOADS, index.STEP, _ITEMS, _BLOBS, index.UNTIL, _TASKS)))
 
 
 class Node(Struct, frozen=True, kw_only=True):

@@ -18,7 +18,9 @@ from ..contract.task import PHASES, TERMINAL, Ticket, move, ticket
 from ..db import Tx, tasks
 from ..db.tasks import NEVER, Task
 from ..files.folder import Folder
+from ..journal import operations
 from . import requests as ask
+from . import store
 
 KINDS: Final = ("doc.import", "doc.export")
 
@@ -113,12 +115,16 @@ def told(task: Task) -> ask.Reply:
     return {"taskId": task.id, "kind": task.kind.removeprefix("doc."), "state": task.state}
 
 
-def submit(tx: Tx, tenant: str, r: ask.Submit, _: str) -> ask.Reply:
+def submit(tx: Tx, tenant: str, r: ask.Submit, step_id: str) -> ask.Reply:
     """Keep a new task. The same one submitted again is there already."""
     found = tasks.find(tx, tenant, r.task)
     if found is None:
         found = Task(tenant, r.task, r.kind, "INIT", r.session, 0, r.due, r.body)
         tasks.add(tx, found)
+        work = work_of(r.body)
+        node = work.node if isinstance(work, Export) else ""
+        operation = step_id.partition("/")[0]
+        tx.run("insert into doc_task (tenant, task, node, operation) values (?, ?, ?, ?)", tenant, r.task, node, operation)
     return told(found)
 
 
@@ -139,7 +145,44 @@ def end(tx: Tx, task: Task, state: str, body: Body) -> bool:
     kept = tasks.keep(tx, task._replace(state=move(task.state, state), due=NEVER, body=text_of(body)))
     if kept:
         _forget(tx, task)
+        _about(tx, task, body)
     return kept
+
+
+def _about(tx: Tx, task: Task, body: Body) -> None:
+    """An import is from now on about what it made: a purge of that reaches the task and its operation."""
+    row = tx.row("select node, operation from doc_task where tenant = ? and task = ?", task.tenant, task.id)
+    if row is None:
+        return
+    node = row[0]
+    if not node and (node := (body.result or {}).get("nodeId", "")):
+        tx.run("update doc_task set node = ? where tenant = ? and task = ?", node, task.tenant, task.id)
+        operations.about(tx, task.tenant, row[1], node)
+    found = store.find_node(tx, task.tenant, node) if node else None
+    if found is not None and found.state == "purged":  # while the task was at work
+        erase(tx, task.tenant, node)
+
+
+def erase(tx: Tx, tenant: str, node: str) -> None:
+    """A node was purged: what tasks about it keep of its words goes; that they were, and how they ended, stays."""
+    for task_id, text in tx.rows(
+        "select t.id, t.body from doc_task d join task t on t.tenant = d.tenant and t.id = d.task where d.tenant = ? and d.node = ?", tenant, node
+    ):
+        body = msgspec.json.decode(text, type=Body)
+        work = replace(body.work, title="") if isinstance(body.work, Export) else replace(body.work, title="", name="")
+        error = replace(body.error, message="what it was about was purged", details={}) if body.error else None
+        body = replace(body, work=work, result=without_words(body.result) if body.result else None, error=error)
+        tx.run("update task set body = ? where tenant = ? and id = ?", text_of(body), tenant, task_id)
+
+
+def without_words(data: dict[str, Any]) -> dict[str, Any]:
+    """What a task or its operation says of a document, without titles, names and texts of it."""
+    out: dict[str, Any] = {name: "" if name == "documentName" else value for name, value in data.items()}
+    if "source" in out:
+        out["source"] = {**out["source"], "name": ""}
+    if "losses" in out:
+        out["losses"] = [{name: value for name, value in loss.items() if name != "detail"} for loss in out["losses"]]
+    return out
 
 
 def cancel(tx: Tx, tenant: str, r: ask.Cancel, _: str) -> ask.Reply:

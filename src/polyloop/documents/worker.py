@@ -23,7 +23,7 @@ from ..contract.operation import Answer
 from ..contract.problem import Problem, ProblemError, problem
 from ..contract.receipt import Receipt
 from ..contract.task import move
-from ..db import Database, DbError, tasks
+from ..db import Database, DbError, Tx, tasks
 from ..db.tasks import NEVER, Task
 from ..files.folder import Folder, folder_of
 from ..files.landing import Landing, has_landed, over_of
@@ -105,7 +105,8 @@ class Held:
     """A task this worker has."""
 
     def __init__(self, worker: Worker, task: Task) -> None:
-        self.worker, self.task, self.body = worker, task, t.body_of(task)
+        self.worker, self.task = worker, task
+        self.body: t.Body = t.body_of(task)
         self._stop = threading.Event()
 
     @contextmanager
@@ -158,21 +159,29 @@ class Held:
             self._end("FAILED", replace(self.body, error=why))
 
     def begin(self, **work: Any) -> None:
-        """From here on it cannot be cancelled."""
-        self.note(replace(self.body, begun=True, work=replace(self.body.work, **work)))
+        """From here on it cannot be cancelled. Raises Lost; not_found, permission_denied when its user may not have it done any more."""
+        # What is made by an operation is asked about there, in its own transaction, and not again where it is done already.
+        self.note(replace(self.body, begun=True, work=replace(self.body.work, **work)), admitted=isinstance(self.body.work, t.Export))
 
-    def note(self, body: t.Body | None = None, *, state: str = "", due: int = 0) -> None:
-        """Raises Lost."""
-        self.body = body or self.body
+    def note(self, body: t.Body | None = None, *, state: str = "", due: int = 0, admitted: bool = False) -> None:
+        """Raises Lost; and if it must be `admitted`, as `begin`."""
+        body = body or self.body
         until = due or self.worker.means.now_ms() + self.worker.means.lease_ms
-        self.task = self.task._replace(state=move(self.task.state, state or self.task.state), due=until, body=t.text_of(self.body))
-        if not self.worker.db.write_sync(tasks.keep, self.task):
+        task = self.task._replace(state=move(self.task.state, state or self.task.state), due=until, body=t.text_of(body))
+        if not self.worker.db.write_sync(_kept, task, body if admitted else None):
             raise Lost
+        self.task, self.body = task, body
 
     def _end(self, state: str, body: t.Body) -> None:
         if not self.worker.db.write_sync(t.end, self.task, state, body):
             raise Lost
         self.task = self.task._replace(state=state, due=NEVER, body=t.text_of(body))
+
+
+def _kept(tx: Tx, task: Task, admitted: t.Body | None) -> bool:
+    if admitted is not None:
+        admit_work(tx, task.tenant, admitted)
+    return tasks.keep(tx, task)
 
 
 def _warnings(lost: Sequence[Loss]) -> tuple[str, ...]:

@@ -90,15 +90,23 @@ def settle(tx: Tx, tenant: str, entry: Entry) -> None:
     tx.run("update op_entry set entry = ? where tenant = ? and id = ?", _text(entry), tenant, entry.operation_id)
 
 
-def forget(tx: Tx, tenant: str, target: str, memo_without: Callable[[str], str], reason: str) -> None:
+def about(tx: Tx, tenant: str, operation_id: str, target: str) -> None:
+    """What an operation was about, where that is known only afterwards."""
+    tx.run("update op_entry set target = ? where tenant = ? and id = ?", target, tenant, operation_id)
+
+
+def forget(
+    tx: Tx, tenant: str, target: str, memo_without: Callable[[str], str], reason: str, data_without: Callable[[dict[str, Any]], dict[str, Any]]
+) -> None:
     """A thing was erased: no earlier operation on it can be taken back any more, and what would bring its words back is not kept.
 
-    `memo_without` makes of a memo one without them.
+    `memo_without`, `data_without` make of a memo, and of the data of a receipt, one without them.
     """
     for op_id, memo, text in tx.rows("select id, memo, entry from op_entry where tenant = ? and target = ?", tenant, target):
         entry = msgspec.json.decode(text)
         if entry.get("receipt"):
             entry["receipt"]["compensation"] = as_wire(Compensation(reason=reason))
+            entry["receipt"]["data"] = data_without(entry["receipt"].get("data", {}))
         kept = msgspec.json.encode(entry).decode()
         tx.run("update op_entry set memo = ?, entry = ? where tenant = ? and id = ?", memo_without(memo), kept, tenant, op_id)
 
