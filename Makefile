@@ -9,7 +9,8 @@ SEEDS ?= 20000
 
 UV := $(shell command -v uv)
 PY := .venv/bin/python
-PYTEST := $(PY) -m pytest -q -n $(WORKERS) --dist worksteal
+# Bytecode is kept, also where the machine says not to: the tests start some hundred interpreters, and three collect them all.
+PYTEST := PYTHONDONTWRITEBYTECODE= $(PY) -m pytest -q -n $(WORKERS) --dist worksteal
 PURE := src/polyloop/kernel/*,src/polyloop/contract/*
 
 .PHONY: demo test check lint types river tidy fix cover floors sim soak bench bench-peers docs

@@ -67,6 +67,22 @@ def present(component: str) -> bool:
     return PROBES[component]() if component in PROBES else bool(shutil.which(component))
 
 
+class _Told:
+    """Each failure in a line of its own when it happens: a run that is cut off has told what failed."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            self.config.get_terminal_writer().line(f"\nFAILED {report.nodeid} ({report.when})")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):  # the process that prints
+        config.pluginmanager.register(_Told(config))
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     required = os.environ.get("POLYLOOP_REQUIRE", "").split(",")
     for component in (name for mark in item.iter_markers("needs") for name in mark.args):

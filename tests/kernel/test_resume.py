@@ -7,6 +7,7 @@ landed or has not, and goes on.
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import pytest
@@ -162,7 +163,7 @@ scripts = st.lists(replies, min_size=1, max_size=5)
 
 
 @given(scripts, st.booleans(), st.booleans(), st.integers(1, 6))
-@settings(max_examples=100)
+@settings(max_examples=1000 if os.environ.get("POLYLOOP_SOAK") else 40)
 def test_S2_27_resume_at_every_record_of_any_script_gives_the_same_run(script: list, submits: bool, landed: bool, steps: int) -> None:
     at_every_prefix(script + ([[("submit", "ok")]] if submits else []), landed, valid_steps=steps)
 

@@ -37,3 +37,13 @@ def test_missing_component(tmp_path: Path, require: str, reason: str, outcome: s
     assert reason in run.stdout
     assert ("SKIPPED [2]" in run.stdout) == ("skipped" in outcome)
     assert outcome in run.stdout
+
+
+def test_a_failure_is_told_when_it_happens(tmp_path: Path) -> None:
+    """Before the next test has ended: here it kills the run."""
+    (tmp_path / "conftest.py").write_text(CONFTEST.read_text())
+    (tmp_path / "test_sample.py").write_text("def test_a(): assert 0\ndef test_b(): __import__('os')._exit(9)\n")
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = needs(*components)\n")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)]
+    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stdout.splitlines()[-1]) == (9, "FAILED test_sample.py::test_a (call)")
