@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct, field
 
 from polyloop.contract.problem import ProblemError, problem
-from polyloop.contract.spend import micro
+from polyloop.contract.spend import micro, vague
 from polyloop.kernel.objects import Agent, Budget, Json, Segment
 
 #: Largest request, script line file or segment file, bytes.
@@ -42,6 +42,8 @@ class SpendTable(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=
 
     def __post_init__(self) -> None:
         micro(self.credits)
+        if field := vague({"tasks": self.tasks, "max_seconds": self.max_seconds}):
+            raise ValueError(f"{field} is no amount")
         if self.max_size and not re.fullmatch(r"[1-9][0-9]{0,4}x[1-9][0-9]{0,4}", self.max_size):
             raise ValueError("max_size is written WIDTHxHEIGHT")
 

@@ -7,7 +7,8 @@ Seed: S1.4, S1.50, S1.58.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import Any, Final, Literal, Protocol
 
@@ -128,6 +129,11 @@ def balance(charges: Iterable[Charge]) -> Balance:
     last = [c for c in latest(charges).values() if c.kind != "refund"]
     spent = sum(c.amount_micro for c in last if c.kind == "settle")
     return Balance(sum(c.amount_micro for c in last) - spent, spent, len(last))
+
+
+def vague(limits: Mapping[str, float]) -> str:
+    """The limit that is no amount: below 0 or no finite number; "" = all are."""
+    return next((name for name, limit in limits.items() if not 0 <= limit < math.inf), "")
 
 
 def refused(grant: Grant, used: Balance, quote: Quote, now_ms: int) -> str:

@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 import msgspec
 
 from ..contract.problem import problem
-from ..contract.spend import Charge, ChargeKind, Grant, Order, Purse, latest
+from ..contract.spend import Charge, ChargeKind, Grant, Order, Purse, latest, vague
 from ..db import Tx
 
 TABLES: Final = """
@@ -28,7 +28,9 @@ create index spend_charge_source on spend_charge (tenant, source);
 
 
 def add_grant(tx: Tx, tenant: str, scope: str, subject: str, grant: Grant, at: int) -> None:
-    """`scope` = canvas, session or run; `subject` = its id."""
+    """`scope` = canvas, session or run; `subject` = its id. Raises validation for a limit that is no amount."""
+    if field := vague({name: value for name, value in msgspec.to_builtins(grant).items() if isinstance(value, int | float)}):
+        raise problem("validation", f"{field}: not an amount", stage="arguments", details={"field": field, "issue": "range"})
     tx.run(
         "insert into spend_grant (tenant, id, scope, subject, at, body) values (?, ?, ?, ?, ?, ?)",
         tenant, grant.id, scope, subject, at, msgspec.json.encode(grant).decode(),

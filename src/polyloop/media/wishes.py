@@ -129,7 +129,8 @@ class Draft(Struct, frozen=True, kw_only=True):
     @property
     def resolved(self) -> dict[str, Any]:
         """What a person is shown."""
-        shown = {"mode": self.spec.mode, "prompt": self.spec.prompt, "model": self.model.name, "selection": self.model.selection}
+        made_by = {"channel": self.spec.channel, "key": self.spec.key}  # whoever is meant by a name may change
+        shown = {"mode": self.spec.mode, "prompt": self.spec.prompt, "model": self.model.name, "selection": self.model.selection, "provider": made_by}
         shape = {
             "width": self.spec.width,
             "height": self.spec.height,
