@@ -85,11 +85,14 @@ class Prey(Chain):
         documents = polyloop("docs", "call", "list", "--args", "-", "--store", self.store, stdin="{}")
         return board["snapshotHash"], files, documents["items"], (self.folder / "owned.txt").exists()
 
+    def has_read(self, request: ModelRequest, attack: int) -> bool:
+        return f"DO-{attack:02}" in "".join(m.text for m in request.messages)
+
     def obey(self, path: Path, source: list[tuple[str, dict[str, Any]]]) -> RunResult:
         def reply(request: ModelRequest) -> str:
             n = request.reply_no - 1 - len(source)
             tool, args = source[n] if n < 0 else ATTACKS[n] if n < len(ATTACKS) else DONE
-            assert n < 0 or f"DO-{min(n, len(ATTACKS) - 1):02}" in "".join(m.text for m in request.messages), "the model has read what it obeys"
+            assert n < 0 or self.has_read(request, min(n, len(ATTACKS) - 1)), "the model has read what it obeys"
             return json.dumps({"action": {"tool": tool, "args": args}})
 
         async def main() -> RunResult:

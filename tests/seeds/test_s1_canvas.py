@@ -12,7 +12,8 @@ from polyloop.kernel import records as r
 from tests.dialogue.chain import DONE, Chain
 from tests.dialogue.test_injections import polyloop
 
-READ = ("canvas_get_state", {})
+Calls = list[tuple[str, dict[str, Any]]]
+READ: tuple[str, dict[str, Any]] = ("canvas_get_state", {})
 
 
 class Board(Chain):
@@ -32,7 +33,13 @@ def board(tmp_path: Path) -> Board:
 
 def test_S1_2_only_tools_and_fields_of_this_session(board: Board) -> None:
     """What the build has and this run was not given does not exist for it; nor does a field that its schema does not name."""
-    calls = [("model_list", {"mode": "image", "referenceNodeIds": []}), ("canvas_get_state", {"page": 1}), ("canvas_delete_nodes", {}), READ, DONE]
+    calls: Calls = [
+        ("model_list", {"mode": "image", "referenceNodeIds": []}),
+        ("canvas_get_state", {"page": 1}),
+        ("canvas_delete_nodes", {}),
+        READ,
+        DONE,
+    ]
     assert board.run(board.lay("a", *calls, tools='"canvas_get_state", "submit"', head=board.on_it)).reason == "completed"
     assert [s.rejection.code if s.rejection else s.outcome for s in board.steps("a")] == ["unknown_tool", "args_invalid", "unknown_tool", "ok", "ok"]
     start = board.records("a")[0]
@@ -69,12 +76,19 @@ def test_S1_15_one_thing_is_asked_at_a_time_and_the_second_round_asks_what_is_le
 def test_S1_30_nothing_fills_in_for_what_a_reply_lacks_and_none_stands_for_another(board: Board) -> None:
     """A hash and a row nobody gave, a node's id for a task's: each is refused. A call that failed, and what was no call, prove nothing."""
 
-    def claim(ref: str) -> tuple[str, Any]:
+    def claim(ref: str) -> tuple[str, dict[str, Any]]:
         return ("submit", {"summary": "made", "claims": [{"text": "the picture is made", "evidence": [ref]}]})
 
     tools = '"canvas_*", "model_list", "generate_media", "task_get", "submit"'
     guess = {"snapshotHash": "node:0", "nodeId": "n", "action": "remove", "rowId": "1"}
-    calls = [READ, ("canvas_list_node_types", {}), ("canvas_edit_storyboard", guess), ("task_get", {"taskId": "n"}), claim("n"), claim("a@19")]
+    calls: Calls = [
+        READ,
+        ("canvas_list_node_types", {}),
+        ("canvas_edit_storyboard", guess),
+        ("task_get", {"taskId": "n"}),
+        claim("n"),
+        claim("a@19"),
+    ]
     calls.append(("submit", {"summary": "nothing was made"}))
     assert board.run(board.lay("a", *calls, tools=tools, head=board.on_it)).reason == "completed"
     told = board.heard("a")
