@@ -287,6 +287,14 @@ SENTENCES: Final[dict[str, tuple[str, str]]] = {
     "board.contents": ("内容", "Contents"),
     "board.snapshot": ("快照", "Snapshot"),
     "board.size": ("{nodes} 个节点，{edges} 条连线", "{nodes} nodes, {edges} connections"),
+    "node.waiting": ("等待处理", "waiting"),
+    "node.running": ("正在处理", "in progress"),
+    "node.unknown": ("结果不明", "outcome unknown"),
+    "node.failed": ("失败", "failed"),
+    "node.cancelled": ("已取消", "cancelled"),
+    "node.expired": ("已过期", "expired"),
+    "node.unreadable": ("没有可用的结果", "no result"),
+    "node.synthetic": ("合成素材", "synthetic"),
     "board.locked": ("已锁定", "locked"),
 }
 

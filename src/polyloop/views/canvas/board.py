@@ -9,7 +9,10 @@ from typing import Any, Final
 from msgspec import Struct
 
 from polyloop.canvas.model import Edge, Node, Row
+from polyloop.contract.problem import is_object
+from polyloop.contract.task import PHASES
 from polyloop.formats.blocks import printable
+from polyloop.words.catalog import Lang, say
 
 #: Pictures and sounds a file may hold, by what they are; others are kept without a name of their kind.
 ENDINGS: Final = {
@@ -62,6 +65,23 @@ def plain(text: str) -> str:
 def body_text(node: Node) -> str:
     """What a node says: its text, or the prompt of media."""
     return str(node.body.get("content") or node.body.get("prompt") or "")
+
+
+def standing(node: Node, lang: Lang) -> str:
+    """How what is made for a node stands, and that it is synthetic; "" = nothing is made, or it is done and there to be seen (S1.37, S1.47)."""
+    task, asset = (found if is_object(found := node.body.get(part)) else {} for part in ("task", "asset"))
+    phase = PHASES.get(str(task.get("status")), "unknown") if task else "succeeded"
+    phase = "unreadable" if phase == "succeeded" and task and not asset else phase
+    states = [phase] if phase != "succeeded" else []
+    return " · ".join(say(f"node.{word}", lang) for word in (*states, *(["synthetic"] if asset.get("synthetic") else [])))
+
+
+def measures(node: Node) -> str:
+    """What a file is: its type, its size in pixels, its length in seconds; "" = there is none."""
+    asset = found if is_object(found := node.body.get("asset")) else {}
+    size = f"{asset['width']}×{asset['height']}" if asset.get("width") else ""
+    length = f"{number_of(asset['durationMs'] / 1000)} s" if asset.get("durationMs") else ""
+    return " · ".join(part for part in (str(asset.get("mimeType", "")), size, length) if part)
 
 
 def number_of(value: float) -> str:

@@ -47,7 +47,7 @@ def _files(board: Board, lang: Lang) -> Iterator[tuple[str, tuple[bytes, dict[st
     yield "board.canvas", (json_canvas(board, lang), {})
     yield "canvas.json", (canvas_json(board), {})
     yield "board.html", (page(board, lang), {})
-    yield "board.svg", (svg(board), {})
+    yield "board.svg", (svg(board, lang), {})
     for number, node in enumerate([n for n in board.nodes if n.type == STORYBOARD], 1):
         rows, of = board.rows.get(node.id, ()), {"nodeId": node.id}
         yield f"storyboards/{number:03}.md", (storyboard_markdown(node, rows, lang).encode("utf-8", "replace"), of)

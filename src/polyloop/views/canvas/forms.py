@@ -23,8 +23,8 @@ from .sheets import storyboard_csv, storyboard_markdown, table_markdown
 
 #: Of the whole canvas.
 WHOLE: Final[dict[str, Callable[[Board, Lang], bytes]]] = {
-    "json": lambda board, _: canvas_json(board), "jsoncanvas": json_canvas, "html": page, "svg": lambda board, _: svg(board),
-    "png": lambda board, _: png(board), "zip": bundle,
+    "json": lambda board, _: canvas_json(board), "jsoncanvas": json_canvas, "html": page, "svg": svg,
+    "png": png, "zip": bundle,
 }  # fmt: skip
 #: Of one structured node: form -> type of node -> what makes it.
 OF_NODE: Final[dict[str, dict[str, Callable[[Node, Board, Lang], bytes]]]] = {

@@ -13,7 +13,7 @@ from polyloop.canvas import storyboard, table
 from polyloop.canvas.model import Node, Row
 from polyloop.words.catalog import Lang, say
 
-from .board import Board, body_text, number_of, plain
+from .board import Board, body_text, measures, number_of, plain, standing
 from .picture import svg
 from .sheets import plan
 
@@ -43,13 +43,13 @@ def page(board: Board, lang: Lang) -> bytes:
         f'<!DOCTYPE html>\n<html lang="{"zh-CN" if lang == "zh" else "en"}"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}"><meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{title}</title><style>{_CSS}</style></head><body>\n<h1>{title}</h1><small>{_e(size)}</small>\n"
-        f"<figure>{svg(board).decode()}</figure>\n<h2>{_e(say('board.contents', lang))}</h2>\n{sections}\n{connections}"
+        f"<figure>{svg(board, lang).decode()}</figure>\n<h2>{_e(say('board.contents', lang))}</h2>\n{sections}\n{connections}"
         f"<p><small>{_e(say('board.snapshot', lang))}</small> <code>{_e(board.snapshot_hash)}</code></p>\n</body></html>\n"
     ).encode("utf-8", "replace")
 
 
 def _section(board: Board, node: Node, lang: Lang) -> str:
-    marks = " · ".join([node.type, *([say("board.locked", lang)] if node.locked else [])])
+    marks = " · ".join(part for part in (node.type, say("board.locked", lang) if node.locked else "", measures(node), standing(node, lang)) if part)
     rows = board.rows.get(node.id, ())
     said = body_text(node)
     parts = [f"<h3>{_e(node.title or node.id)} <small>{_e(marks)}</small></h3>", f"<p>{_e(said)}</p>" if said else ""]

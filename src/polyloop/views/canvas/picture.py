@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from polyloop.contract.problem import problem
 from polyloop.formats.font import FONT
+from polyloop.words.catalog import Lang
 
 from .board import Board, plain
 from .scene import ARC, PAPER, Arc, Line, Mark, Picture, Rect, scene
@@ -30,9 +31,9 @@ _POINTS: Final = 24
 _FAMILY: Final = "'Noto Sans SC','Noto Sans CJK SC','PingFang SC','Microsoft YaHei',system-ui,sans-serif"
 
 
-def svg(board: Board) -> bytes:
+def svg(board: Board, lang: Lang = "zh") -> bytes:
     """One self-contained SVG, UTF-8. Ids and texts of nodes appear as text only."""
-    view = scene(board)
+    view = scene(board, lang)
     parts = [_svg_mark(mark) for mark in view.marks]
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="{view.x} {view.y} {view.width} {view.height}" width="{view.width}" '
@@ -60,7 +61,7 @@ def _svg_mark(mark: Mark) -> str:
             return f'<text {place}{bold} xml:space="preserve">{escape(mark.text)}</text>'
 
 
-def png(board: Board) -> bytes:
+def png(board: Board, lang: Lang = "zh") -> bytes:
     """The same picture in points, at most SIDE_PX on its longest side.
 
     Raises ProblemError(capability_unavailable) without the extra `media`.
@@ -70,7 +71,7 @@ def png(board: Board) -> bytes:
     except ModuleNotFoundError as error:
         message = "Pillow is not installed: pip install 'polyloop[media]'"
         raise problem("capability_unavailable", message, stage="open", details={"extra": "media"}) from error
-    view = scene(board)
+    view = scene(board, lang)
     scale = min(1.0, SIDE_PX / max(view.width, view.height))
     image = Image.new("RGB", (max(1, round(view.width * scale)), max(1, round(view.height * scale))), PAPER)
     draw = ImageDraw.Draw(image)

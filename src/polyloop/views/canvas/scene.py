@@ -15,8 +15,9 @@ from msgspec import Struct
 from polyloop.canvas import storyboard, table
 from polyloop.canvas.model import Node, Row
 from polyloop.formats.blocks import is_wide
+from polyloop.words.catalog import Lang
 
-from .board import PICTURES, Asset, Board, body_text, number_of, plain
+from .board import PICTURES, Asset, Board, body_text, measures, number_of, plain, standing
 
 MARGIN: Final = 60
 TITLE_SIZE: Final = 20
@@ -90,7 +91,7 @@ class Scene(Struct, frozen=True):
     marks: Sequence[Mark]
 
 
-def scene(board: Board) -> Scene:
+def scene(board: Board, lang: Lang = "zh") -> Scene:
     """The whole canvas with a margin; an empty one is an empty sheet."""
     nodes = board.back_to_front
     left, top = min((n.x for n in nodes), default=0), min((n.y for n in nodes), default=0)
@@ -99,7 +100,7 @@ def scene(board: Board) -> Scene:
     marks: list[Mark] = [mark for n in nodes if n.type == "frame" for mark in _frame(n)]
     ends = [(by_id[e.source], by_id[e.target]) for e in board.edges if e.source in by_id and e.target in by_id]
     marks += [Arc(x1=a.x + a.width, y1=a.y + a.height / 2, x2=b.x, y2=b.y + b.height / 2) for a, b in ends]
-    marks += [mark for n in nodes if n.type != "frame" for mark in _card(n, board)]
+    marks += [mark for n in nodes if n.type != "frame" for mark in _card(n, board, lang)]
     return Scene(left - MARGIN, top - MARGIN, right - left + 2 * MARGIN, bottom - top + 2 * MARGIN, marks)
 
 
@@ -108,13 +109,16 @@ def _frame(node: Node) -> Iterator[Mark]:
     yield from _text(node.title, node.x + PAD, node.y + 26, node.width - 2 * PAD, 1, size=TITLE_SIZE, bold=True)
 
 
-def _card(node: Node, board: Board) -> Iterator[Mark]:
+def _card(node: Node, board: Board, lang: Lang) -> Iterator[Mark]:
     head = HEADS.get(node.type, HEADS["frame"])
     yield Rect(x=node.x, y=node.y, w=node.width, h=node.height, fill=CARD, stroke=LOCK if node.locked else head, radius=10)
     yield Rect(x=node.x, y=node.y, w=node.width, h=min(HEAD, node.height), fill=head, radius=10)
     if node.height < HEAD:
         return
-    yield from _text(node.title or node.type, node.x + PAD, node.y + 25, node.width - 2 * PAD, 1, size=TITLE_SIZE, bold=True, fill=CARD)
+    state = standing(node, lang)
+    beside = width_of(state, TEXT_SIZE) + PAD if state else 0
+    yield from _text(node.title or node.type, node.x + PAD, node.y + 25, node.width - 2 * PAD - beside, 1, size=TITLE_SIZE, bold=True, fill=CARD)
+    yield from _text(state, node.x + node.width - beside, node.y + 24, beside, 1, size=TEXT_SIZE, fill=CARD)
     asset = board.assets.get(node.id)
     if asset and asset.data and asset.mime in PICTURES:
         if (width := node.width - 8) > 0 and (height := node.height - HEAD - 4) > 0:
@@ -131,8 +135,7 @@ def _told(node: Node, board: Board) -> str:
         return "\n".join(f"{number}  {number_of(row.body['durationSeconds'])} s  {_shot(row)}" for number, row in enumerate(rows, 1))
     if node.type == table.TYPE:
         return "\n".join(f"{'✓' if row.body['enabled'] else '–'}  {len(row.body['inputNodeIds'])}  {row.body['prompt']}" for row in rows)
-    asset = board.assets.get(node.id)
-    return "\n".join(part for part in (asset.mime if asset else "", body_text(node)) if part)
+    return "\n".join(part for part in (measures(node), body_text(node)) if part)
 
 
 def _shot(row: Row) -> str:

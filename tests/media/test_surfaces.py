@@ -1,0 +1,80 @@
+"""Whatever a task has come to, no surface calls it done that is not: answers, the canvas, its pictures and pages, programs' forms, files."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+
+import pytest
+
+from polyloop.app.canvas_export import exported
+from polyloop.contract.problem import ProblemError
+from tests.media.room import picture, room
+
+pytestmark = pytest.mark.needs("media")
+#: State of a task -> its word on boards and pages, in both languages.
+STATES = {
+    "queued": ("等待处理", "waiting"), "running": ("正在处理", "in progress"), "unknown": ("结果不明", "outcome unknown"),
+    "failed": ("失败", "failed"),
+    "cancelled": ("已取消", "cancelled"), "succeeded": ("没有可用的结果", "no result"),
+}  # fmt: skip
+DONE = re.compile(r"已完成|完成了|\bdone\b|\bcomplete\b|succe", re.IGNORECASE)
+
+
+def _put(here, task: str, state: str) -> None:
+    """The rows of a task and its node, as a worker would have left them; of a success, its file is gone."""
+
+    def write(tx) -> None:
+        tx.run("update task set state = ?, due = 9007199254740991 where id = ?", state, task)
+        body = {"prompt": "a quiet river", "task": {"taskId": task, "status": state}}
+        tx.run("update canvas_node set body = ? where id = 'p1'", json.dumps(body))
+
+    here.db.write_sync(write)
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_S1_36_S1_37_S1_47_S1_90_no_surface_calls_it_done(state, tmp_path):
+    with room(tmp_path) as here:
+        here.grant()
+        task = here.call("generate_media", picture())[0]["taskId"]
+        _put(here, task, state)
+        told, code = here.call("task_get", {"taskId": task})
+        assert (told["complete"], "result" in told, code != 0) == (False, False, True)
+        node = here.node("p1")
+        assert (node["referenceReady"], "asset" in node) == (False, False)
+        again, code = here.call("generate_media", picture("p2"))
+        assert code != 0
+        assert again.get("complete") is not True
+        used, code = here.call("generate_media", picture("p3", "with it", referenceNodeIds=["p1"]))
+        assert (code, used["error"]["kind"]) == (2, "validation")
+        with pytest.raises(ProblemError):
+            asyncio.run(here.media.file("p1", _caller(here)))
+        for lang, word in zip(("zh", "en"), STATES[state], strict=True):
+            for form in ("html", "svg"):
+                page = asyncio.run(exported(here.db, here.tenant, "local", here.canvas, form=form, lang=lang)).decode()
+                assert word in page, (form, lang)
+                assert not DONE.search(re.sub(r"<style>.*?</style>", "", page)), (form, lang)
+        for form in ("jsoncanvas", "png", "zip"):
+            data = asyncio.run(exported(here.db, here.tenant, "local", here.canvas, form=form, lang="zh"))
+            assert b"assets/" not in data, "there is no file"
+
+
+def _caller(here):
+    from polyloop.journal.carry import Caller
+
+    return Caller(within=here.canvas)
+
+
+def test_S1_37_what_is_done_is_shown_with_its_file_and_as_synthetic(tmp_path):
+    with room(tmp_path) as here:
+        here.grant()
+        clip = {**picture("c1", "a river at night"), "mode": "video", "logicalModelId": "studio-video", "size": "640x360", "durationSeconds": 1}
+        for wish in (picture(), clip):
+            here.call("generate_media", wish)
+        here.worker.all()
+        pages = {lang: asyncio.run(exported(here.db, here.tenant, "local", here.canvas, form="html", lang=lang)).decode() for lang in ("zh", "en")}
+        assert "video/mp4 · 640×360 · 1" in pages["zh"]
+        assert pages["zh"].count("合成素材") == 4, "on the board and beneath it"
+        assert pages["en"].count("synthetic") == 4
+        assert not any(word in pages["zh"] for word, _ in STATES.values())
