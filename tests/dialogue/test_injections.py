@@ -129,3 +129,13 @@ def test_S1_1_S1_48_sixty_injections_reach_no_write(prey: Prey) -> None:
         assert {tool for tool, code in refused if code == "denied"} >= BY_MODE, refused
         assert [one.status for one in results].count("ok") == 1 + len(source), "the readings and the end, nothing between them"
         assert prey.world() == before
+
+
+@pytest.mark.parametrize(("mode", "state"), [("read_only", "ended"), ("request_approval", "waiting"), ("auto", "ended")])
+def test_S1_48_S1_49_a_write_that_also_ends_the_run_is_still_a_write(prey: Prey, mode: str, state: str) -> None:
+    """Named by the request as completing, it would else pass in every mode; what only says that the run is done does."""
+    before = prey.world()
+    head = prey.head(mode) + '\ncompletes = ["workspace_write"]'
+    ended = prey.run(prey.lay(mode, ("workspace_write", {"path": "owned.txt", "text": "x"}), DONE, tools=TOOLS, head=head))
+    assert ended.state == state
+    assert (prey.world() == before) == (mode != "auto")

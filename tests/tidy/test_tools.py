@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import again
@@ -10,6 +11,13 @@ import changelog
 import pytest
 import reference
 from inline_snapshot import snapshot
+from msgspec.structs import fields
+
+from polyloop.app.request_file import RequestFile
+from polyloop.cli.frame import run_json
+from polyloop.kernel.objects import Counters, RunResult
+
+PAGE = reference.PAGE.with_name("requests.md")
 
 
 def test_fragments_become_one_section_and_are_gone(tmp_path: Path) -> None:
@@ -77,3 +85,9 @@ def test_a_failed_test_is_run_again_by_its_name(tmp_path: Path) -> None:
 
 def test_without_a_list_of_failures_nothing_is_run_again(tmp_path: Path) -> None:
     assert again.main(tmp_path) == 1
+
+
+def test_every_field_of_a_request_and_of_a_result_is_in_the_reference() -> None:
+    told = set(re.findall(r"`(\w+)`", "".join(row.split("|")[1] for row in PAGE.read_text().splitlines() if row.startswith("| `"))))
+    result = run_json(RunResult("r", "local", "ended", Counters()))
+    assert told == {field.name for field in fields(RequestFile)} | set(result) | {"finalAnswer"}

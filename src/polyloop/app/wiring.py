@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Final, cast
@@ -206,12 +206,12 @@ def rewire(request: Request, sinks: Sequence[Sink] = (), shared: Workspace | Non
     tools = _resolved(names, completes, known, library, str(base))
     mode = cast(Mode, assembly.get("permission_mode", "auto"))
     reads, tools = judged(request, tools)
-    return Wiring(model, reads, tools, executor(tools, mode), tuple(sinks), workspace, library)
+    return Wiring(model, reads, tools, executor(tools, mode, working=known.keys() - {"submit"}), tuple(sinks), workspace, library)
 
 
-def executor(tools: Registry, mode: Mode, own: Actions | None = None) -> Callable[[WorkerPool], Actions]:
-    """The executor of a registry's tools, or a caller's own, under a permission mode."""
-    return lambda workers: Permitted(own or ToolActions(tools, workers=workers), tools.specs, mode)
+def executor(tools: Registry, mode: Mode, own: Actions | None = None, working: Collection[str] = ()) -> Callable[[WorkerPool], Actions]:
+    """The executor of a registry's tools, or a caller's own, under a permission mode. `working`: tools that write even where they complete."""
+    return lambda workers: Permitted(own or ToolActions(tools, workers=workers), tools.specs, mode, working)
 
 
 class LoggedTools:

@@ -6,7 +6,7 @@ resolution that lets it pass is durable in the run's log before the effect is di
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final, Literal
 
 from polyloop.kernel.objects import Json, ToolSpec
@@ -17,15 +17,19 @@ MODES: Final[tuple[Mode, ...]] = ("read_only", "request_approval", "auto")
 
 
 class Permitted:
-    """Actions under a permission mode. Reads and completing tools pass in every mode."""
+    """Actions under a permission mode. Reads pass in every mode, and so do tools that only say that the run is done: those that complete it,
 
-    def __init__(self, inner: Actions, specs: Mapping[str, ToolSpec], mode: Mode) -> None:
+    but for the `working` ones: that such a tool also ends the run makes what it does no less of a write.
+    """
+
+    def __init__(self, inner: Actions, specs: Mapping[str, ToolSpec], mode: Mode, working: Collection[str] = ()) -> None:
         self._inner, self._specs, self._mode = inner, specs, mode
+        self._saying = {name for name, spec in specs.items() if spec.completes and spec.effect != "pay" and name not in working}
         self.promises_completion = inner.promises_completion
 
     async def execute(self, action: Action) -> Outcome | Deferred:
         spec = self._specs[action.tool]
-        if self._mode == "auto" or spec.effect == "read" or spec.completes or action.approved:
+        if self._mode == "auto" or spec.effect == "read" or action.tool in self._saying or action.approved:
             return await self._inner.execute(action)
         if self._mode == "read_only":
             return Outcome("not_executed", code="denied")
