@@ -3,28 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import json
 
 import pytest
-from typer.testing import CliRunner
 
-from polyloop.cli.main import app
 from tests.media.room import picture
 
 pytestmark = pytest.mark.needs("media")
-
-
-@pytest.fixture
-def cli(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for name in ("POLYLOOP_STORE", "POLYLOOP_TENANT", "POLYLOOP_HOME"):
-        monkeypatch.delenv(name, raising=False)
-
-    def run(*words: str, given: object = None):
-        result = CliRunner().invoke(app, [*words, "--json"], input=None if given is None else json.dumps(given))
-        return json.loads(result.stdout) if result.stdout else result, result.exit_code
-
-    return run
 
 
 def test_S1_4_a_grant_lets_a_task_be_made_and_asking_brings_it_to_its_end(cli, tmp_path):

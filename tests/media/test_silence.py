@@ -22,13 +22,6 @@ def here(tmp_path):
         yield found
 
 
-@pytest.fixture
-def play():
-    from polyloop.testing import media_provider
-
-    return media_provider
-
-
 def _told(here, ticket):
     told, _ = here.call("task_get", {"taskId": ticket["taskId"]})
     return told, (told["state"], told["billing"]["state"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, TypeVar
@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 from polyloop.clock import SystemClock
 from polyloop.contract.problem import KINDS, Kind, problem
 from polyloop.contract.spend import micro
-from polyloop.db import Damaged, Database, DbError, NewerSchema, Tx
+from polyloop.db import Damaged, Database, DbError, NewerSchema, Schema, Tx
 from polyloop.db.birth import locate
 from polyloop.gateway import accounts, script
 from polyloop.gateway.accounts import Charged
@@ -21,6 +21,8 @@ from polyloop.gateway.settings import Settings, parse
 from polyloop.gateway.sources import seated, source
 from polyloop.gateway.stream import Display
 from polyloop.ids import uuid7
+from polyloop.journal import spending
+from polyloop.journal.operations import SCHEMA as JOURNAL
 from polyloop.kernel import records as r
 from polyloop.kernel.objects import Json
 from polyloop.kernel.records import Part
@@ -85,17 +87,17 @@ def look(store: str, tenant: str, fn: Callable[[Tx, str], list[T]]) -> list[T]:
     return _at(store, tenant, lambda db: db.look(fn, tenant)) or []
 
 
-def change(store: str, tenant: str, fn: Callable[[Tx, str], T]) -> T | None:
+def change(store: str, tenant: str, fn: Callable[[Tx, str], T], schemas: Sequence[Schema] = (SCHEMA,)) -> T | None:
     """Carry out a change of what a store has of a tenant; None = there is no store. Raises as `look`."""
-    return _at(store, tenant, lambda db: db.write_sync(fn, tenant))
+    return _at(store, tenant, lambda db: db.write_sync(fn, tenant), schemas)
 
 
-def _at(store: str, tenant: str, work: Callable[[Database], T]) -> T | None:
+def _at(store: str, tenant: str, work: Callable[[Database], T], schemas: Sequence[Schema] = (SCHEMA,)) -> T | None:
     check_place(store, tenant)
     if not locate(store).exists():
         return None
     with _typed():
-        db = Database.open(store, [SCHEMA])
+        db = Database.open(store, schemas)
         try:
             return work(db)
         finally:
@@ -103,13 +105,22 @@ def _at(store: str, tenant: str, work: Callable[[Database], T]) -> T | None:
 
 
 def close(store: str, tenant: str, call_id: str, spent: str) -> Charged:
-    """What a held charge cost, by a person's word, in credits. Raises ProblemError: validation, not_found, conflict, and as `look`."""
+    """What a held charge cost, by a person's word, in credits. Raises ProblemError: validation, not_found, conflict (as `accounts.close`, and
+    for an order whose own rows say what became of it: the two would differ), and as `look`.
+    """
     try:
         amount = micro(spent)
     except ValueError as error:
         raise problem("validation", f"--spent: {error}", operation="gateway", stage="arguments", details={"field": "spent"}) from error
     quiet_since = SystemClock().now_ms() - int(settings().retry.deadline_s * 1000)
-    closed = change(store, tenant, lambda tx, owner: accounts.close(tx, owner, call_id, amount, quiet_since))
+
+    def word(tx: Tx, owner: str) -> Charged:
+        if spending.charges(tx, owner, "order_id", call_id):
+            why = f"charge {call_id} is that of a task of media: task_settle says what it has cost"
+            raise problem("conflict", why, operation="gateway", stage="precondition", details={"reason": "of_a_task"})
+        return accounts.close(tx, owner, call_id, amount, quiet_since)
+
+    closed = change(store, tenant, word, (SCHEMA, JOURNAL))
     return closed or accounts.missing(call_id)
 
 

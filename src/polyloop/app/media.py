@@ -6,6 +6,7 @@ import base64
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -99,8 +100,7 @@ class CanvasSurface:
         node = self._board.node(node_id)
         if node is None:
             return "node_gone"
-        named: dict[str, Any] = node.body.get("task") or {}
-        if named.get("taskId") != task_id:
+        if _task_of(node) != task_id:
             return "node_changed"
         if node.body.get("asset") and "asset" in body:
             return "output_exists"
@@ -135,12 +135,17 @@ class CanvasSurface:
         self._board.write(draft.changes(), By(actor=actor, operation=operation, at=at))
 
 
+def _task_of(node: Node) -> str:
+    named: dict[str, Any] = node.body.get("task") or {}
+    return str(named.get("taskId", ""))
+
+
 def _ended_meanwhile(board: Board, node: Node) -> dict[str, Any]:
-    return media_tasks.standing(board.tx, *board.key, str((node.body.get("task") or {}).get("taskId", "")), node.id)
+    return media_tasks.standing(board.tx, *board.key, _task_of(node), node.id)
 
 
 def _come_back(board: Board, node: Node) -> None:
-    media_tasks.arrived(board.tx, *board.key, str((node.body.get("task") or {}).get("taskId", "")), node.id)
+    media_tasks.arrived(board.tx, *board.key, _task_of(node), node.id)
 
 
 #: What tasks of media deliver to nodes.
@@ -166,9 +171,10 @@ def media_of(db: Database, tenant: str, found: Settings | None = None, *, moves:
     from polyloop.media.runtime import MediaRuntime
 
     own = found or settings()
+    worker = cache(lambda: media_worker(db, tenant, own))  # made when it is needed, once: its providers read certificates
 
     def move(task_id: str) -> object:
-        return media_worker(db, tenant, own).one(task_id)
+        return worker().one(task_id)
 
     return MediaRuntime(db, _rooms(tenant, own.catalog), SystemClock().now_ms, uuid7, move if moves else None)
 
@@ -212,8 +218,9 @@ async def answered(db: Database, tenant: str, tool: str, given: dict[str, Any], 
     answer = await media.call(tool, given, caller)
     if not isinstance(answer, Ticket) or answer.terminal or wait_s <= 0:
         return answer
-    worker, task_id, stopped = media_worker(db, tenant), answer.task_id, threading.Event()
-    await in_thread(lambda: worker.finish(task_id, wait_s), stopped.set)
+    task_id, stopped = answer.task_id, threading.Event()
+    worker = media_worker(db, tenant, pause=stopped.wait)
+    await in_thread(lambda: worker.finish(task_id, wait_s, stopped.is_set), stopped.set)
     return await media.ticket(task_id, caller)
 
 
@@ -239,7 +246,7 @@ async def save_file(db: Database, tenant: str, out: str, node: str, transient: s
 
 
 async def grant_spending(store: str, tenant: str, scope: tuple[str, str], grant: Grant) -> Grant:
-    """A person's leave to spend, on a canvas or in a session. Raises ProblemError."""
+    """A person's leave to spend, on a canvas or in a session. Raises ProblemError: not_found for a canvas that is not there."""
     from .documents import open_database
 
     with open_database(store, tenant) as db:
@@ -247,8 +254,9 @@ async def grant_spending(store: str, tenant: str, scope: tuple[str, str], grant:
 
 
 def spent(db: Database, tenant: str, scope: tuple[str, str]) -> list[tuple[Grant, Balance]]:
-    """The grants of a canvas or session, and what of each is used."""
-    return [(grant, balance(charges)) for grant, charges in db.look(offered, tenant, [scope])]
+    """The grants of a canvas or session, and what of each is used. The session of a run has its grants too."""
+    scopes = [scope, ("run", scope[1])] if scope[0] == "session" else [scope]
+    return [(grant, balance(charges)) for grant, charges in db.look(offered, tenant, scopes)]
 
 
 def granted(tx: Tx, tenant: str, run_id: str, spend: str) -> None:

@@ -69,8 +69,8 @@ def charge(tx: Tx, tenant: str, made: Charge, at: int, purse: Purse | None = Non
         refused = purse.reserve(tx, order, at) if made.kind == "reserve" else None
         if refused:
             raise problem("budget_exceeded", refused[1], stage="spend", details={"reason": refused[0]})
-        if made.kind != "reserve":
-            purse.move(tx, order, made.kind, made.amount_micro)
+        if made.kind != "reserve" and not purse.move(tx, order, made.kind, made.amount_micro):
+            raise problem("conflict", f"the accounts have order {made.order} otherwise: it cannot take {made.kind}", stage="spend")
     tx.run(
         "insert into spend_charge (tenant, order_id, no, source, kind, amount, at) values (?, ?, ?, ?, ?, ?, ?)",
         tenant, made.order, len(before) + 1, made.source, made.kind, made.amount_micro, at,

@@ -30,8 +30,10 @@ class Desk:
 
     atomic = True
 
-    def __init__(self, tx: Tx, rooms: Rooms, tool: Tool, caller: Caller, session: Session) -> None:
+    def __init__(self, tx: Tx, rooms: Rooms, tool: Tool, caller: Caller, session: Session, ready: Any = None) -> None:
+        """`ready` = what the tool has made before this transaction."""
         self._tx, self._rooms, self._tool, self._caller, self._session = tx, rooms, tool, caller, session
+        self._ready = ready
         self._plan: Plan | None = None
         self._now = 0
 
@@ -48,7 +50,7 @@ class Desk:
         rooms, caller = self._rooms, self._caller
         return Asked(
             op=self._tool.op, tx=self._tx, tenant=rooms.tenant, caller=caller, call=call, session=self._session, rooms=rooms,
-            surface=rooms.surface_of(self._tx, rooms.tenant, caller.owner, caller.within),
+            surface=rooms.surface_of(self._tx, rooms.tenant, caller.owner, caller.within), ready=self._ready,
         )  # fmt: skip
 
     def recall(self, command: leaf.Recall) -> Entry | None:

@@ -7,10 +7,11 @@ import binascii
 from typing import Any, Final
 
 import msgspec
+from msgspec import Struct
 from msgspec.structs import replace
 
 from ..contract.leaf import Conclusion, Prepared
-from ..contract.problem import FieldProblem
+from ..contract.problem import FieldProblem, ProblemError, bad_arguments
 from ..contract.receipt import Compensation, compared
 from ..contract.session import Issued, Need, Read
 from ..contract.snapshot import digest
@@ -20,6 +21,7 @@ from ..journal import spending
 from . import catalog, store, tasks
 from .leaves import BATCH_RUN, CANCEL, RECOVER, SETTLE, UPLOAD
 from .picture import libraries
+from .provider import Facts
 from .seam import CANVAS_READ, NODE, Asked, Placed, Plan, Tool
 from .wishes import Draft, Given, chosen, idle, intent_of, new_node, spec_of, wish_of
 
@@ -29,19 +31,31 @@ _STAYS: Final = Compensation(reason="the node is deleted by a person")
 # --- a file ----------------------------------------------------------------------------------------------------------
 
 
-def _upload(asked: Asked) -> Plan:
-    about: dict[str, Any] = {"target": {"canvasId": asked.canvas_id, "nodeId": asked.args["nodeId"]}, "target_id": asked.canvas_id}
-    problems = new_node(asked)
+class _File(Struct, frozen=True):
+    """A file that was brought, and what it proved to be."""
+
+    data: bytes
+    facts: Facts
+
+
+def _brought(arguments: dict[str, Any]) -> _File:
+    """Decoded from end to end: before the transaction. Raises ProblemError (validation, type_mismatch)."""
     try:
-        data = base64.b64decode(asked.args["file"], validate=True)
-    except (binascii.Error, ValueError):
-        problems.append(FieldProblem("file", "format", "this is no base64"))
-        data = b""
-    if problems:
-        return idle(Prepared(**about, problems=tuple(problems)))
+        data = base64.b64decode(arguments["file"], validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise bad_arguments([FieldProblem("file", "format", "this is no base64")]) from error
     with libraries():
         from .verify import recognised
-    facts = recognised(data)
+    return _File(data, recognised(data))
+
+
+def _upload(asked: Asked) -> Plan:
+    about: dict[str, Any] = {"target": {"canvasId": asked.canvas_id, "nodeId": asked.args["nodeId"]}, "target_id": asked.canvas_id}
+    if problems := new_node(asked):
+        return idle(Prepared(**about, problems=tuple(problems)))
+    if not isinstance(asked.ready, _File):
+        raise ProblemError(asked.ready)
+    data, facts = asked.ready.data, asked.ready.facts
     about["resolved"] = msgspec.to_builtins(facts)
 
     def act(step_id: str) -> dict[str, Any]:
@@ -257,7 +271,7 @@ def _batch_end(asked: Asked, reply: dict[str, Any]) -> Conclusion:
 
 
 TABLE: Final[tuple[Tool, ...]] = (
-    Tool(op=UPLOAD, purpose="Bring a picture, clip or sound onto the canvas as a new node.", plan=_upload, people=True),
+    Tool(op=UPLOAD, purpose="Bring a picture, clip or sound onto the canvas as a new node.", plan=_upload, people=True, before=_brought),
     Tool(op=CANCEL, purpose="Cancel a task.", plan=_cancel, people=True),
     Tool(op=SETTLE, purpose="Say what a task nobody can tell anything of has cost; it ends.", plan=_settle, people=True),
     Tool(op=RECOVER, purpose="Put a result whose node is gone on a new one; it costs nothing.", plan=_recover, people=True),

@@ -7,7 +7,6 @@ What a ticket says is read fresh from the task, whatever call it answers. Seed: 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
@@ -66,9 +65,10 @@ class MediaRuntime(Book):
                 own, beside, caller, operation_id=self._new_id(), now_ms=self._now_ms(), within=f"{caller.owner}/{caller.within}",
                 continues=await self.continued(beside),
             )  # fmt: skip
+            ready = None if tool.before is None or tool.op.arguments.problems(arguments) else await _prepared(tool.before, own)
             carried = Carried(
                 db=self.db, tenant=self.tenant, op=tool.op, call=call, caller=caller, under=caller.within,
-                desk=lambda tx, session: Desk(tx, self.rooms, tool, caller, session),
+                desk=lambda tx, session: Desk(tx, self.rooms, tool, caller, session, ready),
             )  # fmt: skip
             return await self._fresh(await carried.answer(), caller)
         except Known as known:
@@ -93,11 +93,15 @@ class MediaRuntime(Book):
             return await self.db.read(look)
 
     async def _moved(self, task_id: str, caller: Caller) -> None:
-        """One move of a task that is the caller's; what is not, is not touched."""
-        if self._move is not None:
-            with suppress(ProblemError), typed("media.task_get"):
-                await self.db.read(tasks.find, self.tenant, caller.owner, caller.within, task_id)
-                await in_thread(lambda: self._move and self._move(task_id), lambda: None)
+        """One move of a task that is the caller's; what is not, is not touched. Raises ProblemError when it cannot be made, as `media.toml`
+        or the store may have it; that a task is not there is said by whoever tells how it stands.
+        """
+        move = self._move
+        if move is None:
+            return
+        with typed("media.task_get"):
+            if await self.db.read(tasks.known, self.tenant, caller.owner, caller.within, task_id):
+                await in_thread(lambda: move(task_id), lambda: None)
 
     async def task(self, task_id: str) -> MediaTicket:
         """How a task of this tenant stands, one move further. Raises not_found."""
@@ -142,10 +146,16 @@ class MediaRuntime(Book):
             return await self.db.read(look)
 
     async def grant(self, scope: str, subject: str, grant: Grant) -> Grant:
-        """A person's leave to spend. `scope` = canvas, session or run."""
+        """A person's leave to spend. `scope` = canvas, session or run. Raises not_found for a canvas that is not there."""
         made = replace(grant, id=f"grant-{self._new_id()}")
+
+        def work(tx: Tx) -> None:
+            if scope == "canvas":
+                self.rooms.surface_of(tx, self.tenant, Caller().owner, subject)
+            spending.add_grant(tx, self.tenant, scope, subject, made, self._now_ms())
+
         with typed("spend.grant"):
-            await self.db.write(spending.add_grant, self.tenant, scope, subject, made, self._now_ms())
+            await self.db.write(work)
         return made
 
     async def settle(self, key: str) -> Entry | None:
@@ -153,3 +163,11 @@ class MediaRuntime(Book):
         with typed("media.settle"):
             found = await self.db.read(operations.by_key, self.tenant, key)
         return found.entry if found else None
+
+
+async def _prepared(before: Callable[[dict[str, Any]], Any], arguments: dict[str, Any]) -> Any:
+    """What a call needs that takes long and no store: made before its transaction, while others may write. A Problem is its plan's to raise."""
+    try:
+        return await in_thread(lambda: before(arguments), lambda: None)
+    except ProblemError as stop:
+        return stop.problem

@@ -113,7 +113,7 @@ class Rooms(Struct, frozen=True, kw_only=True):
 
 
 class Asked(Struct, frozen=True, kw_only=True):
-    """The circumstances of one call."""
+    """The circumstances of one call. `ready` = what `Tool.before` made of its arguments, or the Problem that stopped it."""
 
     op: Operation
     tx: Tx
@@ -123,6 +123,7 @@ class Asked(Struct, frozen=True, kw_only=True):
     session: Session
     rooms: Rooms
     surface: Surface
+    ready: Any = None
 
     @property
     def catalog(self) -> Catalog:
@@ -166,7 +167,7 @@ class Known(Exception):
 
 class Tool(Struct, frozen=True, kw_only=True):
     """One operation. `people` = never offered to an agent; `vision` = only where the model can see pictures; `known` = the task that
-    this call stands for already, "" = none.
+    this call stands for already, "" = none; `before` = what takes long and needs no store, made before the transaction of the call.
     """
 
     op: Operation
@@ -175,6 +176,7 @@ class Tool(Struct, frozen=True, kw_only=True):
     people: bool = False
     vision: bool = False
     known: Callable[[Asked], str] = lambda _: ""
+    before: Callable[[dict[str, Any]], Any] | None = None
 
 
 def reads(plan: Callable[[Asked], dict[str, Any]]) -> Callable[[Asked], Plan]:

@@ -108,13 +108,17 @@ def missing(task_id: str) -> ProblemError:
 
 def find(tx: Tx, tenant: str, owner: str, canvas: str, task_id: str) -> tuple[Task, Body]:
     """Raises not_found unless it is a task of this owner on this canvas."""
+    task = tasks.find(tx, tenant, task_id) if known(tx, tenant, owner, canvas, task_id) else None
+    if task is None:
+        raise missing(task_id)
+    return task, body_of(task)
+
+
+def known(tx: Tx, tenant: str, owner: str, canvas: str, task_id: str) -> bool:
+    """Whether `find` finds it."""
     task = tasks.find(tx, tenant, task_id)
-    if task is None or task.kind not in KINDS:
-        raise missing(task_id)
-    body = body_of(task)
-    if (body.owner, body.canvas) != (owner, canvas):
-        raise missing(task_id)
-    return task, body
+    body = body_of(task) if task and task.kind in KINDS else None
+    return body is not None and (body.owner, body.canvas) == (owner, canvas)
 
 
 def ended(task: Task) -> bool:

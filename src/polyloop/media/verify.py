@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-from contextlib import suppress
 from typing import Any, Final, get_args
 
 import av
@@ -21,6 +20,8 @@ from .provider import Facts, Mode, Work
 
 #: Seconds a clip may be shorter or longer than asked: encoders end on whole frames.
 SLACK_S: Final = 0.25
+#: A frame smaller than this takes as long as one of so many pixels.
+_LEAST_PX: Final = 1 << 14
 #: Container names as the demuxer tells them -> media type.
 _MIME: Final = {"mov,mp4,m4a,3gp,3g2,mj2": "video/mp4", "matroska,webm": "video/webm", "wav": "audio/wav", "mp3": "audio/mpeg", "ogg": "audio/ogg"}
 
@@ -35,6 +36,8 @@ def examined(data: bytes, mode: Mode, longest_s: float = limits.SECONDS) -> Fact
     if mode == "image":
         try:
             found = opened(data)
+        except ProblemError as stop:
+            raise _wrong("size" if stop.problem.kind == "validation" else "not_decodable", stop.problem.message) from stop
         except Exception as error:
             raise _wrong("not_decodable", str(error)[:200]) from error
         return Facts(sha256, found.mime, len(data), *found.size)
@@ -47,10 +50,16 @@ def examined(data: bytes, mode: Mode, longest_s: float = limits.SECONDS) -> Fact
 
 
 def recognised(data: bytes) -> Facts:
-    """What a file of any of our kinds is. Raises ProblemError(type_mismatch) for none."""
+    """What a file of any of our kinds is. Raises ProblemError: type_mismatch for none, validation for one that is over a limit of ours."""
+    over: ProblemError | None = None
     for mode in get_args(Mode):
-        with suppress(ProblemError):
+        try:
             return examined(data, mode)
+        except ProblemError as stop:
+            over = over or (stop if stop.problem.details.get("reason") in ("size", "length") else None)
+    if over is not None:
+        why, details = over.problem.message.partition(": ")[2], {"field": "file", "issue": "too_large", **over.problem.details}
+        raise problem("validation", f"this is more than is taken: {why}", stage="decode", details=details)
     raise problem("type_mismatch", "this is no picture, clip or sound that can be read whole", stage="decode")
 
 
@@ -104,17 +113,20 @@ def _played(data: bytes, sha256: str, mode: Mode, longest_s: float) -> Facts:
         if not any(stream.type == mode for stream in streams) or (mode == "audio" and len(streams) > 1):
             raise _wrong("type", f"there is no {mode} in it" if streams else "there is nothing in it")
         spans: dict[str, tuple[float, float]] = {}
-        size = (0, 0)
+        size, seen = (0, 0), 0
         for packet in container.demux(streams):
             for frame in packet.decode():
                 if isinstance(frame, VideoFrame):
                     size = _same_size(size, (frame.width, frame.height))
+                    seen += max(size[0] * size[1], _LEAST_PX)
                     rate = packet.stream.average_rate if packet.stream.type == "video" else None
                     spans["video"] = _span(spans.get("video"), float(frame.time or 0), float(1 / rate) if rate else 0)
                 elif isinstance(frame, AudioFrame):
                     spans["audio"] = _span(spans.get("audio"), float(frame.time or 0), frame.samples / frame.sample_rate)
                 if any(end - start > longest_s for start, end in spans.values()):
                     raise _wrong("length", f"longer than {longest_s} s")
+                if seen > limits.CLIP_PIXELS:
+                    raise _wrong("length", f"its frames have more than {limits.CLIP_PIXELS} pixels")
     if mode not in spans:
         raise _wrong("not_decodable", "not one frame of it can be decoded")
     mime = "audio/mp4" if (mode, mime) == ("audio", "video/mp4") else mime
