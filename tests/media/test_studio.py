@@ -130,7 +130,7 @@ def test_S1_37_a_picture_that_unpacks_to_more_than_it_may_is_refused_before_it_d
     assert stop.value.problem.kind == "task_failed"
     with pytest.raises(ProblemError) as stop:
         recognised(data)
-    assert stop.value.problem.kind == "type_mismatch"
+    assert stop.value.problem.kind == ("validation" if max(size) > 8_192 else "type_mismatch")  # a picture, but too large
 
 
 def test_S1_37_a_file_that_is_two_kinds_at_once_is_what_its_bytes_decode_to_or_nothing(files):
