@@ -192,8 +192,14 @@ def new_node(asked: Asked, count: int = 1) -> list[FieldProblem]:
     return [FieldProblem("nodeId", "exists", f"a result is a new node; nothing is written over {taken!r}")] if taken else []
 
 
-def _read_first(asked: Asked) -> tuple[Need, ...]:
-    return (Need("snapshotHash", CANVAS_READ, asked.canvas_id),)
+def _about(asked: Asked) -> dict[str, Any]:
+    """What every wish for a new node says of its canvas: where, that it was read, and whether it has changed since."""
+    base = asked.surface.media_hash if "snapshotHash" in asked.args else None
+    return {
+        "target": {"canvasId": asked.canvas_id, "nodeId": asked.args["nodeId"]}, "target_id": asked.canvas_id,
+        "needs": (Need("snapshotHash", CANVAS_READ, asked.canvas_id),),
+        "current": base, "changed": asked.surface.changed_since(str(asked.args["snapshotHash"])) if base else {},
+    }  # fmt: skip
 
 
 def existing(asked: Asked) -> str:
@@ -226,13 +232,9 @@ def died(asked: Asked, intent: str) -> bool:
 
 def _generate(asked: Asked) -> Plan:
     draft, problems, refs = drafted(asked)
-    base = asked.surface.media_hash if "snapshotHash" in asked.args else None
-    about: dict[str, Any] = {
-        "target": {"canvasId": asked.canvas_id, "nodeId": asked.args["nodeId"]}, "target_id": asked.canvas_id, "needs": _read_first(asked),
-        "current": base, "changed": asked.surface.changed_since(str(asked.args["snapshotHash"])) if base else {},
-    }  # fmt: skip
+    about = _about(asked)
     if draft is None or problems:
-        stale = base is not None and asked.args["snapshotHash"] != base
+        stale = about["current"] is not None and asked.args["snapshotHash"] != about["current"]
         return idle(Prepared(**about, problems=() if stale else tuple(problems)))
     intent = intent_of(asked.args["mode"], asked.args["prompt"], refs.files)
     texts = (digest([s.hash for s in (asked.surface.seen(i) for i in draft.sources) if s and s.kind == "text"]),)
@@ -308,11 +310,7 @@ def _split(asked: Asked) -> Plan:
     points = tuple((note.x, note.y) for recipe in refs.recipes for note in recipe.annotations)
     if model and model.splits == "point-cut" and not points:
         problems.append(FieldProblem("referenceTransientIds", "required", "an object is cut out around points: annotate it first"))
-    base = asked.surface.media_hash if "snapshotHash" in asked.args else None
-    about: dict[str, Any] = {
-        "target": {"canvasId": asked.canvas_id, "nodeId": asked.args["nodeId"]}, "target_id": asked.canvas_id, "needs": _read_first(asked),
-        "current": base, "changed": asked.surface.changed_since(str(asked.args["snapshotHash"])) if base else {},
-    }  # fmt: skip
+    about = _about(asked)
     if model is None or problems:
         return idle(Prepared(**about, problems=tuple(problems)))
     spec = msgspec.structs.replace(spec_of(model, Wish(mode="image"), asked.args["prompt"], refs), points=points)
