@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import re
 import signal
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -96,7 +98,7 @@ def test_for_people_there_are_tables_and_sentences() -> None:
     said("work")
     lines = said("call", "list", "--args", "-", given={})[0].splitlines()
     assert [re.split(r" {2,}", line)[1:] for line in lines] == [["resourceType", "title"], ["document", "a"], ["document", "长标题"]]
-    out, code = said("call", "export", "--args", "-", given={"title": "a", "format": "docx", "output": "a.md"})
+    out, code = said("call", "export", "--args", "-", given={"title": "a", "format": "markdown", "output": "a.md"})
     assert (code, out.splitlines()[1]) == (7, "conflict: a.md exists already")
     (Path("s.csv")).write_text("a,b\n1\n")
     assert "rows of different lengths are kept as they are" in said("call", "import", "--args", "-", given={"file": "s.csv"})[0]
@@ -149,3 +151,35 @@ def test_S0_24_a_run_waits_for_its_export_and_goes_on_when_it_has_ended(here: Pa
     assert (here / "ws/a.docx").exists(), "where the run has its files"
     told, code = polyloop("resume", "r1")
     assert (code, told["reason"]) == (0, "completed")
+
+
+def test_a_terminal_is_told_how_far_it_has_come_and_nothing_else_is(here: Path) -> None:
+    words = (*outside.POLYLOOP, "docs", "call", "import", "--args", "a.json")
+    (here / "a.json").write_text('{"file": "a.md"}')
+    ours, theirs = pty.openpty()
+    done = outside.run(*words, cwd=here, stdout=subprocess.PIPE, stderr=theirs, text=True, check=True)
+    os.close(theirs)
+    shown = os.read(ours, 65536).decode().split()
+    os.close(ours)
+    assert shown == ["import", "waiting", "import", "running", "import", "writing", "import", "done"]
+    assert done.stdout.startswith("doc.import: done.")
+    for more in ((), ("--json",)):
+        assert outside.run(*words, *more, cwd=here, capture_output=True, text=True, check=True).stderr == ""
+
+
+def test_a_terminal_obeys_nothing_that_stands_in_a_document(here: Path) -> None:
+    (here / "a.json").write_text(
+        json.dumps({"title": "t", "format": "blocks", "content": [{"type": "paragraph", "runs": [{"text": "a\x9b2Jb\u202ec"}]}]})
+    )
+    outside.run(*outside.POLYLOOP, "docs", "call", "create", "--args", "a.json", cwd=here, capture_output=True, check=True)
+    (here / "a.json").write_text('{"title": "t"}')
+    words = (*outside.POLYLOOP, "docs", "call", "fetch", "--args", "a.json")
+    ours, theirs = pty.openpty()
+    outside.run(*words, cwd=here, stdout=theirs, stderr=subprocess.PIPE, check=True)
+    os.close(theirs)
+    shown = os.read(ours, 65536).decode()
+    os.close(ours)
+    assert "\x9b" not in shown
+    assert "\u202e" not in shown
+    assert "a\\u009b2Jb\\u202ec" in shown
+    assert "\u202e" in outside.run(*words, cwd=here, capture_output=True, text=True, check=True).stdout, "a file keeps it"

@@ -224,3 +224,25 @@ def test_previews(office: Office, tmp_path: Path) -> None:
 
 def chunk(kind: bytes, data: bytes) -> bytes:
     return len(data).to_bytes(4, "big") + kind + data + zlib.crc32(kind + data).to_bytes(4, "big")
+
+
+@pytest.mark.parametrize("text", ["BMW and others", "ID3 is a tag", "the ftyp of it", "RIFFRAFF WAVE", "0123456 WEBP", "II* is odd"])
+def test_a_text_that_begins_like_a_picture_is_a_text(text: str) -> None:
+    assert blobs.kind_of("a.txt", text.encode()) == "text/plain"
+
+
+@pytest.mark.parametrize("name", ["png", "jpeg", "gif", "webp"])
+def test_a_damaged_picture_is_shown_or_refused_by_name(name: str) -> None:
+    """The decoders raise errors of all sorts."""
+    image = pytest.importorskip("PIL.Image")
+    out = io.BytesIO()
+    image.effect_noise((40, 40), 50).convert("RGB").save(out, name)
+    whole, kinds = out.getvalue(), set[str]()
+    for at in range(12, len(whole), max(len(whole) // 60, 1)):
+        for data in (whole[:at], whole[:at] + b"\xff\x00\xff" + whole[at + 3 :]):
+            try:
+                kinds.add(blobs.kind_of("", blobs.preview(data)))
+            except ProblemError as stop:
+                kinds.add(stop.problem.kind)
+    assert kinds <= {"image/png", "type_mismatch", "validation"}
+    assert "type_mismatch" in kinds

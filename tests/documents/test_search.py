@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from polyloop.db import Database
 from polyloop.documents import index, store
-from polyloop.documents.words import words_of
+from polyloop.documents.words import around, phrases_of, words_of
 from tests.documents.office import Office
 from tests.documents.test_crash import opened, start
 
@@ -66,7 +66,7 @@ def test_what_a_query_means(office: Office) -> None:
         assert found(office, query) == titles, query
     item = office.do("search", {"query": "付款"})["items"][0]
     assert office.text(item["nodeId"], scope="range", startBlockId=item["blockId"], endBlockId=item["blockId"]).strip() == "甲方付款。"
-    assert item.keys() == {"nodeId", "resourceType", "canonicalUrl", "container", "title", "blockId"}
+    assert item.keys() == {"nodeId", "resourceType", "canonicalUrl", "container", "title", "blockId", "excerpt"}
     for query in ("，", " ", '""', "a " * 9, "合" * 65, "x" * 301):
         office.refused("validation", "search", {"query": query})
 
@@ -301,3 +301,33 @@ def test_a_query_reads_no_more_than_its_page(tmp_path: Path) -> None:
         print(f"{MANY} documents, {name}: p50 {statistics.median(took):.2f} ms, p95 {took[190]:.2f} ms, max {took[-1]:.2f} ms")
     db.close()
     assert office.tenant == "t"
+
+
+@pytest.mark.parametrize(
+    ("text", "query", "excerpt"),
+    [
+        ("机器学习很有用", "学习", "机器学习很有用"), ("ＨＩ world", "hi", "ＨＩ world"),
+        ("one\ntwo  three", '"one two"', "one two three"), ("cafe\u0301 here", "here", "cafe\u0301 here"),
+        ("\ufb01ne print", "fine print", "\ufb01ne print"), ("x*y NEAR (z)", "near", "x*y NEAR (z)"),
+        ("a" * 200 + " needle " + "b" * 200, "Needle", f"…{'a' * 23} needle {'b' * 69}…"),
+    ],
+)  # fmt: skip
+def test_a_hit_shows_what_stands_around_it(office: Office, text: str, query: str, excerpt: str) -> None:
+    content = [{"type": "paragraph", "runs": [{"text": text}]}]
+    node = office.do("create", {"title": "T", "content": content, "format": "blocks"})["data"]["nodeId"]
+    (hit,) = office.do("search", {"query": query})["items"]
+    assert (hit["nodeId"], hit["excerpt"]) == (node, excerpt)
+
+
+def test_an_excerpt_is_of_what_stands_there_now_and_of_a_title_there_is_none(office: Office) -> None:
+    node = office.new("needle", "old words\n")
+    assert "excerpt" not in office.do("search", {"query": "needle"})["items"][0]
+    assert office.do("search", {"query": "old"})["items"][0]["excerpt"] == "old words"
+    office.do("update", {"nodeId": node, "command": "str_replace", "old": "old", "new": "young"})
+    assert office.do("search", {"query": "words"})["items"][0]["excerpt"] == "young words"
+
+
+@pytest.mark.parametrize("text", ["", "机", "x" * 500])
+@pytest.mark.parametrize("query", ["机", "(机", '"a.b" [c', "x\\y"])
+def test_an_excerpt_is_always_of_the_text(text: str, query: str) -> None:
+    assert around(text, phrases_of(query)).strip("…") in text

@@ -126,6 +126,31 @@ def test_S0_42_S0_44_where_an_export_may_not_stand(desk: Office, ws: Path, outpu
     assert (ws / "a.md").read_text() == MD
 
 
+@pytest.mark.parametrize(
+    ("format_", "output"), [("markdown", "a.pdf"), ("pdf", "a.MD"), ("docx", "a.html"), ("html", "a.docx"), ("markdown", "a.png"), ("pdf", "a.exe")]
+)  # fmt: skip
+def test_a_name_of_another_format_is_refused(desk: Office, format_: str, output: str) -> None:
+    """Whoever opens such a file is told that it is damaged."""
+    node_id = desk.new()
+    for op in ("export", "export_submit"):
+        error = desk.refused("validation", op, {"nodeId": node_id, "format": format_, "output": output})
+        assert error["details"]["field"] == "output"
+
+
+@pytest.mark.parametrize(
+    ("format_", "output"), [("markdown", "a"), ("markdown", "b.txt"), ("markdown", "c.Markdown"), ("html", "d.HTM"), ("html", "e.v1.2")]
+)  # fmt: skip
+def test_a_name_of_the_format_or_of_none_is_taken(desk: Office, format_: str, output: str) -> None:
+    assert desk.do("export", {"nodeId": desk.new(), "format": format_, "output": output})["ok"]
+
+
+def test_a_task_tells_its_stages_to_who_waits(desk: Office) -> None:
+    seen: list[str] = []
+    desk.runtime.watch = lambda task: seen.append(t.stage_of(task))
+    desk.do("import", {"file": "a.md"})
+    assert [stage for n, stage in enumerate(seen) if stage != (seen[n - 1] if n else "")] == ["INIT", "PROCESSING", "WRITING", "SUCCESS"]
+
+
 def test_S0_44_a_second_export_is_refused_and_overwrite_is_a_choice(desk: Office, ws: Path) -> None:
     node_id = desk.new("N", "new\n")
     args = {"nodeId": node_id, "format": "markdown", "output": "a.md"}

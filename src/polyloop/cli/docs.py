@@ -19,6 +19,7 @@ from polyloop.words.catalog import say
 from .arguments import arguments, mode_of
 from .docs_view import for_people, task_line
 from .frame import Place, carry_out, placed
+from .live import task_progress
 
 app: Final = typer.Typer(no_args_is_help=True, help="Documents: create, read, change; every write answers with a receipt.")
 #: Operations that have nothing to do in a store that is not there.
@@ -52,6 +53,7 @@ def call(
         looks = op not in PURPOSE or op in LOOKS or dry_run
         reading = looks and not session
         with (read_documents if reading else open_documents)(place.store, place.tenant, workdir) as documents:
+            documents.watch = task_progress(place) or documents.watch
             return shown(await documents.call(op, given, caller))
 
     answer, code = carry_out(place, work)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
@@ -14,11 +15,11 @@ from polyloop.formats.blocks import Loss
 from polyloop.words.catalog import Lang, say
 from polyloop.words.losses import say_loss
 
-from .cells import fit, pad, width
+from .cells import fit, pad, plain, visible, width
 from .told import headline
 
 #: Columns of a table and the fields they show, by what stands in its rows; the first that fits.
-_TABLES: Final[tuple[tuple[str, ...], ...]] = (("nodeId", "resourceType", "title"), ("version", "revision", "label"))
+_TABLES: Final[tuple[tuple[str, ...], ...]] = (("nodeId", "resourceType", "title", "excerpt"), ("version", "revision", "label"))
 _CELL_COLUMNS: Final = 60
 
 
@@ -27,19 +28,19 @@ def for_people(lang: Lang, op: str, answer: dict[str, Any]) -> str:
     if error := answer.get("error"):
         if "taskId" in answer:
             return _task(answer, lang)
-        return "\n".join(
-            [headline(lang, op, answer), f"{error['kind']}: {error['message']}", *(f"planId {p}" for p in [error["details"].get("planId")] if p)]
-        )
+        planned = [f"planId {p}" for p in [error["details"].get("planId")] if p]
+        return "\n".join([headline(lang, op, answer), plain(f"{error['kind']}: {error['message']}"), *planned])
     if "state" in answer and "taskId" in answer:
         return _task(answer, lang)
     if isinstance(data := answer.get("data"), dict) and "content" in data:
-        return str(cast("dict[str, Any]", data)["content"])
+        content = str(cast("dict[str, Any]", data)["content"])
+        return visible(content) if sys.stdout.isatty() else content  # a terminal obeys what stands in it, a file keeps it
     line = headline(lang, f"doc.{op}", answer)
     if isinstance(rows := answer.get("items"), list):
         more = [] if answer.get("complete") else [say("doc.list.incomplete", lang)]
         return "\n".join([*table(cast("list[dict[str, Any]]", rows)), *more]) or say("list.none", lang)
     losses = [f"  - {say_loss(loss.code, lang, loss.count, loss.detail)}" for loss in _losses(answer)]
-    return "\n".join([line, *losses, json.dumps(answer.get("data", answer), ensure_ascii=False, indent=2)])
+    return "\n".join([line, *losses, visible(json.dumps(answer.get("data", answer), ensure_ascii=False, indent=2))])
 
 
 def _losses(answer: Mapping[str, Any]) -> list[Loss]:
@@ -51,7 +52,8 @@ def table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """Rows of the same kind under their heads, in columns as wide as needed."""
     if not rows:
         return []
-    heads = next((names for names in _TABLES if names[0] in rows[0]), tuple(rows[0]))
+    named = next((names for names in _TABLES if names[0] in rows[0]), tuple(rows[0]))
+    heads = tuple(name for name in named if any(name in row for row in rows))
     lines = [heads, *(tuple(fit(str(row.get(name, "")), _CELL_COLUMNS) for name in heads) for row in rows)]
     wide = [max(width(line[n]) for line in lines) for n in range(len(heads))]
     return ["  ".join(pad(cell, w) for cell, w in zip(line, wide, strict=True)).rstrip() for line in lines]

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Any, cast
 
+from polyloop.db.tasks import Task
+from polyloop.documents.tasks import stage_of
 from polyloop.kernel.seams import Event, Sink
+from polyloop.words.catalog import say
 
 from .cells import fit, pad
 from .frame import Place
@@ -16,6 +20,21 @@ def progress(place: Place) -> tuple[Sink, ...]:
     if place.as_json or not sys.stderr.isatty():
         return ()
     return (_show,)
+
+
+def task_progress(place: Place) -> Callable[[Task], object] | None:
+    """Shows how far an import or export has come, one line a stage, on a terminal; None when nobody looks."""
+    if place.as_json or not sys.stderr.isatty():
+        return None
+    shown: list[tuple[str, str]] = []
+
+    def show(task: Task) -> None:
+        stage = (task.id, stage_of(task))
+        if stage not in shown:
+            shown.append(stage)
+            sys.stderr.write(f"  {task.kind.removeprefix('doc.')}  {say('doc.task.' + stage[1], place.lang)}\n")
+
+    return show
 
 
 def _show(event: Event) -> None:

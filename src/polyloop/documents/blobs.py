@@ -10,7 +10,7 @@ import hashlib
 import io
 from typing import Any, Final
 
-from ..contract.problem import problem
+from ..contract.problem import ProblemError, problem
 from ..db import Tx
 from .store import OPEN
 
@@ -20,8 +20,13 @@ _SIGNS: Final[tuple[tuple[int, bytes, str], ...]] = (
     (0, b"PK\x03\x04", "application/zip"), (0, b"\x1f\x8b", "application/gzip"), (4, b"ftyp", "video/mp4"), (0, b"ID3", "audio/mpeg"),
     (8, b"WAVE", "audio/wav"), (0, b"OggS", "audio/ogg"), (0, b"fLaC", "audio/flac"),
 )  # fmt: skip
+#: Signs of a few letters also begin texts: what must stand beside them.
+_BESIDE: Final[dict[str, tuple[int, tuple[bytes, ...]]]] = {
+    "image/webp": (0, (b"RIFF",)), "audio/wav": (0, (b"RIFF",)), "image/bmp": (6, (bytes(4),)), "video/mp4": (0, (b"\0",)),
+    "audio/mpeg": (3, (b"\2", b"\3", b"\4")),
+}  # fmt: skip
 #: What a name's ending claims, where bytes can tell. Office files are zip files inside.
-_CLAIMS: Final = {
+CLAIMS: Final = {
     "png": "image/png", "jpg": "image/jpeg", "jpeg": "image/jpeg", "gif": "image/gif", "webp": "image/webp", "bmp": "image/bmp",
     "tif": "image/tiff", "tiff": "image/tiff", "pdf": "application/pdf", "zip": "application/zip", "docx": "application/zip",
     "xlsx": "application/zip", "pptx": "application/zip", "gz": "application/gzip", "mp4": "video/mp4", "wav": "audio/wav", "ogg": "audio/ogg",
@@ -37,8 +42,8 @@ def kind_of(name: str, data: bytes) -> str:
     """The media type of bytes. Raises type_mismatch when the name claims another, validation for no bytes."""
     if not data:
         raise problem("validation", f"{name} is empty", stage="read", details={"field": "file", "issue": "empty"})
-    found = next((kind for at, sign, kind in _SIGNS if data[at : at + len(sign)] == sign), "")
-    claimed = _CLAIMS.get(name.rpartition(".")[2].lower(), "") if "." in name else ""
+    found = next((kind for at, sign, kind in _SIGNS if data[at : at + len(sign)] == sign and _borne_out(kind, data)), "")
+    claimed = CLAIMS.get(name.rpartition(".")[2].lower(), "") if "." in name else ""
     if claimed and claimed != found:
         raise problem("type_mismatch", f"the content of {name} is not {claimed}", stage="read", details={"name": name, "found": found or None})
     if found:
@@ -48,6 +53,11 @@ def kind_of(name: str, data: bytes) -> str:
     except UnicodeDecodeError:
         return "application/octet-stream"
     return "text/plain"
+
+
+def _borne_out(kind: str, data: bytes) -> bool:
+    at, wanted = _BESIDE.get(kind, (0, (b"",)))
+    return data.startswith(wanted, at)
 
 
 def keep(tx: Tx, tenant: str, data: bytes) -> None:
@@ -81,6 +91,11 @@ def sweep(tx: Tx, tenant: str) -> None:
     )  # fmt: skip
 
 
+def _check_pixels(pixels: int) -> None:
+    if pixels > MAX_PIXELS:
+        raise problem("validation", f"a picture of more than {MAX_PIXELS} pixels is not decoded", stage="read")
+
+
 def preview(data: bytes) -> bytes:
     """A small PNG of a picture. Raises type_mismatch for what is none, capability_unavailable without the library."""
     try:
@@ -89,16 +104,17 @@ def preview(data: bytes) -> bytes:
         raise problem("capability_unavailable", "previews need the extra: polyloop[media]", stage="read") from error
     if kind_of("", data) not in SHOWN:
         raise problem("type_mismatch", "this media is no picture that can be shown", stage="read")
+    out = io.BytesIO()
     try:
         with Image.open(io.BytesIO(data)) as picture:
-            if picture.width * picture.height > MAX_PIXELS:
-                raise problem("validation", f"a picture of more than {MAX_PIXELS} pixels is not decoded", stage="read")
+            _check_pixels(picture.width * picture.height)
             small: Any = ImageOps.exif_transpose(picture)
             small.thumbnail((PREVIEW_PIXELS, PREVIEW_PIXELS))
-            out = io.BytesIO()
             (small if small.mode in ("RGB", "RGBA", "L", "LA") else small.convert("RGBA")).save(out, "PNG")
-    except Image.DecompressionBombError as error:
-        raise problem("validation", f"a picture of more than {MAX_PIXELS} pixels is not decoded", stage="read") from error
-    except (OSError, ValueError, SyntaxError) as error:
+    except Image.DecompressionBombError:
+        _check_pixels(MAX_PIXELS + 1)
+    except ProblemError:
+        raise
+    except Exception as error:  # the decoders raise what they like for bytes that are no picture: EOFError, struct.error, IndexError, ...
         raise problem("type_mismatch", f"the picture cannot be decoded: {error}", stage="read") from error
     return out.getvalue()

@@ -15,6 +15,8 @@ MEDIA_BYTES: Final = 20 << 20
 #: Changes of one diff that are told at once.
 CHANGES: Final = 200
 QUERY_CHARS: Final = 300
+#: Characters kept of a block that was found; of larger ones there is no excerpt.
+EXCERPT_FROM: Final = 100_000
 #: Characters of one content argument.
 CONTENT_CHARS: Final = 2_000_000
 #: Blocks of one write.

@@ -24,7 +24,7 @@ from ..contract.receipt import Receipt
 from ..contract.session import Session
 from ..contract.task import Ticket
 from ..db import Database, DbError, Tx
-from ..db.tasks import of_session
+from ..db.tasks import Task, of_session
 from ..files.folder import Folder
 from ..files.threads import in_thread
 from ..ids import salt
@@ -58,6 +58,8 @@ class DocRuntime(Book):
         self._new_id, self._transport, self._folder, self._lease_ms = new_id, transport, folder, lease_ms
         self._wait: Callable[[float], object] = wait or threading.Event().wait
         self._secret = b""
+        #: Told of every step of a task that a call works on or waits for.
+        self.watch: Callable[[Task], object] = lambda _: None
 
     async def call(self, name: str, arguments: dict[str, Any], caller: Caller | None = None) -> Answer:
         """Run one operation. Returns a receipt, a reading, a ticket (still running elsewhere) or the Problem that stopped it."""
@@ -106,7 +108,7 @@ class DocRuntime(Book):
     def worker(self) -> Worker:
         """One that carries out the tasks of this tenant; for a thread without a running loop."""
         send = (self._transport or Here(self.db, self.tenant)).ask
-        return Worker(self.db, self.tenant, Means(self._carried, send, self._now_ms, self._wait, self._lease_ms))
+        return Worker(self.db, self.tenant, Means(self._carried, send, self._now_ms, self._wait, self._lease_ms, self.watch))
 
     def _carried(self, op: str, arguments: dict[str, Any], key: str, folder: Folder | None, user: str) -> Answer:
         """An operation for a worker, with files of its own."""

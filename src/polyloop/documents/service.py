@@ -23,6 +23,7 @@ from . import access, blobs, index, items, limits, store, tasks
 from . import requests as ask
 from .positions import numbered, spread
 from .store import Node, Row
+from .words import around
 
 
 def serve(tx: Tx, tenant: str, request: ask.Request | ask.Local, step_id: str = "", user: str = "") -> ask.Reply:
@@ -290,11 +291,19 @@ def _search(tx: Tx, tenant: str, r: ask.Search, user: str = "") -> ask.Reply:
     rows = found.after(store.number(r.cursor) if r.cursor else 0, r.limit + 1)
     more = len(rows) > r.limit
     items = [
-        {**store.target_of(tenant, node_id, kind, box), "title": title, **({"blockId": block} if block else {})}
+        {**store.target_of(tenant, node_id, kind, box), "title": title, **(_hit(tx, tenant, node_id, block, r.query) if block else {})}
         for _, block, node_id, kind, title, box in rows[: r.limit]
     ]
     total = None if more else found.count()
     return {"items": items, "next": str(rows[r.limit - 1][0]) if more else None, "hasMore": more, "total": total, "snapshot": str(snapshot)}
+
+
+def _hit(tx: Tx, tenant: str, node_id: str, block: str, query: str) -> ask.Reply:
+    """Where the words were found, and what stands around them there now."""
+    row = store.row_now(tx, tenant, node_id, block)
+    if row is None or len(row.body) > limits.EXCERPT_FROM:
+        return {"blockId": block}
+    return {"blockId": block, "excerpt": around(store.text_of(row), index.asked(query))}
 
 
 def _versions(tx: Tx, tenant: str, r: ask.Versions) -> ask.Reply:

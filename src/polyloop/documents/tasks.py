@@ -98,6 +98,11 @@ def ticket_of(task: Task) -> Ticket:
     return ticket(task.id, task.kind.removeprefix("doc."), task.state, result=body.result, error=body.error)
 
 
+def stage_of(task: Task) -> str:
+    """How far it has come: its state, and while it is worked on whether the writing has begun."""
+    return "WRITING" if task.state == "PROCESSING" and body_of(task).begun else task.state
+
+
 def get(tx: Tx, tenant: str, task_id: str) -> Task:
     """Raises not_found."""
     found = tasks.find(tx, tenant, task_id)

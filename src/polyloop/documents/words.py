@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
 from typing import Final
 
 #: Han with its marks and extensions, kana, hangul.
@@ -16,6 +17,9 @@ _WORD: Final = re.compile(rf"[{_CJK}]|[^\W_{_CJK}]+")
 _TERM: Final = re.compile(r'"([^"]*)"|(\S+)')
 #: Characters of one word; a longer run is cut, in texts as in queries.
 WORD_CHARS: Final = 64
+#: Characters of an excerpt before what was found, and in all.
+_BEFORE: Final = 24
+_EXCERPT: Final = 100
 
 
 def words_of(text: str) -> list[str]:
@@ -28,3 +32,16 @@ def phrases_of(query: str) -> list[list[str]]:
     """What a query asks for, all of it: each term between blanks, or between quotes, as words that stand side by side."""
     terms = (quoted or bare for quoted, bare in _TERM.findall(query))
     return [words for words in map(words_of, terms) if words]
+
+
+def around(text: str, phrases: Sequence[Sequence[str]]) -> str:
+    """A short piece of a text, on one line: around the first of the phrases that stands in it, else its beginning."""
+    folded, places = "", list[int]()
+    for at, char in enumerate(text):
+        plain = unicodedata.normalize("NFKC", char).casefold()
+        folded += plain
+        places += [at] * len(plain)
+    found = [match.start() for words in phrases if (match := re.search(r"[\W_]*".join(map(re.escape, words)), folded))]
+    first = max(places[min(found)] - _BEFORE, 0) if found else 0
+    piece = " ".join(text[first : first + _EXCERPT].split())
+    return f"{'…' if first else ''}{piece}{'…' if first + _EXCERPT < len(text) else ''}"

@@ -47,13 +47,16 @@ class Lost(Exception):
 
 
 class Means(Struct, frozen=True):
-    """What a worker needs of its surroundings. `call(operation, arguments, key, folder, user)` carries one out; `send` reads from the service."""
+    """What a worker needs of its surroundings. `call(operation, arguments, key, folder, user)` carries one out; `send` reads from the service;
+    `watch` is told of every step of the task that is worked on or waited for.
+    """
 
     call: Callable[[str, dict[str, Any], str, Folder | None, str], Answer]
     send: Callable[[ask.Request], ask.Reply]
     now_ms: Callable[[], int]
     pause: Callable[[float], object]
     lease_ms: int = limits.LEASE_MS
+    watch: Callable[[Task], object] = lambda _: None
 
 
 class Worker:
@@ -95,6 +98,7 @@ class Worker:
         until = None if wait_s is None else self.means.now_ms() + wait_s * 1000
         while True:
             task = self.db.look(t.get, self.tenant, task_id)
+            self.means.watch(task)
             if t.ended(task) or (until is not None and self.means.now_ms() >= until):
                 return task
             if self.one(task_id) is None:
@@ -171,11 +175,13 @@ class Held:
         if not self.worker.db.write_sync(_kept, task, body if admitted else None):
             raise Lost
         self.task, self.body = task, body
+        self.worker.means.watch(self.task)
 
     def _end(self, state: str, body: t.Body) -> None:
         if not self.worker.db.write_sync(t.end, self.task, state, body):
             raise Lost
         self.task = self.task._replace(state=state, due=NEVER, body=t.text_of(body))
+        self.worker.means.watch(self.task)
 
 
 def _kept(tx: Tx, task: Task, admitted: t.Body | None) -> bool:

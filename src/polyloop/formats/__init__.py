@@ -24,6 +24,11 @@ _MAGIC: Final = {"docx": (b"PK\x03\x04", b"\xd0\xcf\x11\xe0"), "xlsx": (b"PK\x03
 _MAGIC_WITHIN_BYTES: Final = 1024
 
 
+def claimed(ending: str) -> str:
+    """The format a name's ending (lower case, no dot) stands for; "" = none that is read."""
+    return _FORMATS.get(ending, "")
+
+
 def kind_of(name: str, data: bytes) -> str:
     """The format of a file by its ending, once its size and first bytes do not speak against it. Raises as `read`."""
     kind = _FORMATS.get(name.rpartition(".")[2].lower()) if "." in name else None

@@ -222,6 +222,7 @@ SENTENCES: Final[dict[str, tuple[str, str]]] = {
     "doc.list.incomplete": ("还有更多，没有列完。", "There is more; this list is not complete."),
     "doc.task.INIT": ("待处理", "waiting"),
     "doc.task.PROCESSING": ("处理中", "running"),
+    "doc.task.WRITING": ("写入中", "writing"),
     "doc.task.SUCCESS": ("已完成", "done"),
     "doc.task.FAILED": ("失败", "failed"),
     "doc.task.CANCELLED": ("已取消", "cancelled"),
