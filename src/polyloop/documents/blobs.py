@@ -21,12 +21,11 @@ _SIGNS: Final[tuple[tuple[int, bytes, str], ...]] = (
     (8, b"WAVE", "audio/wav"), (0, b"OggS", "audio/ogg"), (0, b"fLaC", "audio/flac"),
 )  # fmt: skip
 #: Signs of a few letters also begin texts: what must stand beside them.
-_BESIDE: Final[dict[str, tuple[int, tuple[bytes, ...]]]] = {
-    "image/webp": (0, (b"RIFF",)), "audio/wav": (0, (b"RIFF",)), "image/bmp": (6, (bytes(4),)), "video/mp4": (0, (b"\0",)),
-    "audio/mpeg": (3, (b"\2", b"\3", b"\4")),
+_BESIDE: Final[dict[str, tuple[bytes, int]]] = {
+    "image/webp": (b"RIFF", 0), "audio/wav": (b"RIFF", 0), "image/bmp": (bytes(4), 6), "video/mp4": (b"\0", 0), "audio/mpeg": (b"\0", 4),
 }  # fmt: skip
 #: What a name's ending claims, where bytes can tell. Office files are zip files inside.
-CLAIMS: Final = {
+_CLAIMS: Final = {
     "png": "image/png", "jpg": "image/jpeg", "jpeg": "image/jpeg", "gif": "image/gif", "webp": "image/webp", "bmp": "image/bmp",
     "tif": "image/tiff", "tiff": "image/tiff", "pdf": "application/pdf", "zip": "application/zip", "docx": "application/zip",
     "xlsx": "application/zip", "pptx": "application/zip", "gz": "application/gzip", "mp4": "video/mp4", "wav": "audio/wav", "ogg": "audio/ogg",
@@ -42,8 +41,8 @@ def kind_of(name: str, data: bytes) -> str:
     """The media type of bytes. Raises type_mismatch when the name claims another, validation for no bytes."""
     if not data:
         raise problem("validation", f"{name} is empty", stage="read", details={"field": "file", "issue": "empty"})
-    found = next((kind for at, sign, kind in _SIGNS if data[at : at + len(sign)] == sign and _borne_out(kind, data)), "")
-    claimed = CLAIMS.get(name.rpartition(".")[2].lower(), "") if "." in name else ""
+    found = next((kind for at, sign, kind in _SIGNS if data[at : at + len(sign)] == sign and data.startswith(*_BESIDE.get(kind, (b"", 0)))), "")
+    claimed = _CLAIMS.get(name.rpartition(".")[2].lower(), "") if "." in name else ""
     if claimed and claimed != found:
         raise problem("type_mismatch", f"the content of {name} is not {claimed}", stage="read", details={"name": name, "found": found or None})
     if found:
@@ -53,11 +52,6 @@ def kind_of(name: str, data: bytes) -> str:
     except UnicodeDecodeError:
         return "application/octet-stream"
     return "text/plain"
-
-
-def _borne_out(kind: str, data: bytes) -> bool:
-    at, wanted = _BESIDE.get(kind, (0, (b"",)))
-    return data.startswith(wanted, at)
 
 
 def keep(tx: Tx, tenant: str, data: bytes) -> None:

@@ -14,7 +14,7 @@ from typing import Final
 
 from .. import formats
 from ..contract.leaf import Prepared
-from ..contract.problem import FieldProblem, Problem, ProblemError, bad_arguments, problem
+from ..contract.problem import Problem, ProblemError, problem
 from ..contract.snapshot import digest
 from ..files import FileProblem
 from ..files.folder import Folder
@@ -26,9 +26,6 @@ from . import requests as ask
 from .leaves import TARGETS
 from .memo import Memo
 from .plan import Asked, Plan, check_container, document_of
-
-#: Endings of formats that are neither read nor kept as media, and of programs.
-_OTHERS: Final = frozenset({"doc", "xls", "ppt", "odt", "ods", "rtf", "epub", "svg", "json", "xml", "exe", "bat", "cmd", "sh", "js", "py"})
 
 
 @contextmanager
@@ -61,14 +58,6 @@ def check_output(folder: Folder, output: str, *, overwrite: bool) -> bool:
     return there is not None
 
 
-def check_ending(output: str, target: formats.Target) -> None:
-    """Raises validation for a name that says the file is of another format: whoever opens it would be told that it is damaged."""
-    ending = PurePosixPath(output).suffix.lower().removeprefix(".")
-    told = formats.claimed(ending) or (ending if ending in blobs.CLAIMS or ending in _OTHERS else "")
-    if told not in ("", target) and (told, target) != ("txt", "md"):
-        raise bad_arguments([FieldProblem("output", "other_format", f"the name ends in .{ending}, the file would be {target}")])
-
-
 def _import(asked: Asked) -> Plan:
     args, container = asked.args, asked.args.get("containerId", ask.ROOT)
     check_container(asked, container)
@@ -87,7 +76,7 @@ def _export(asked: Asked) -> Plan:
     args, folder = asked.args, folder_of(asked)
     node = document_of(asked)
     overwrite, target = args.get("overwrite", False), TARGETS[args["format"]]
-    check_ending(args["output"], target)
+    formats.check_ending(args["output"], target)
     if target == "pdf":  # only there can a text be one that cannot be shown
         writable(c.document_of(asked.ask(ask.Content(node=node["target"]["nodeId"]))["blocks"], node["title"], target), target)
     there = check_output(folder, args["output"], overwrite=overwrite)

@@ -301,9 +301,8 @@ def _search(tx: Tx, tenant: str, r: ask.Search, user: str = "") -> ask.Reply:
 def _hit(tx: Tx, tenant: str, node_id: str, block: str, query: str) -> ask.Reply:
     """Where the words were found, and what stands around them there now."""
     row = store.row_now(tx, tenant, node_id, block)
-    if row is None or len(row.body) > limits.EXCERPT_FROM:
-        return {"blockId": block}
-    return {"blockId": block, "excerpt": around(store.text_of(row), index.asked(query))}
+    short = row is not None and len(row.body) <= limits.EXCERPT_FROM
+    return {"blockId": block, **({"excerpt": around(store.text_of(row), index.asked(query))} if row and short else {})}
 
 
 def _versions(tx: Tx, tenant: str, r: ask.Versions) -> ask.Reply:

@@ -41,7 +41,7 @@ def around(text: str, phrases: Sequence[Sequence[str]]) -> str:
         plain = unicodedata.normalize("NFKC", char).casefold()
         folded += plain
         places += [at] * len(plain)
-    found = [match.start() for words in phrases if (match := re.search(r"[\W_]*".join(map(re.escape, words)), folded))]
-    first = max(places[min(found)] - _BEFORE, 0) if found else 0
+    found = (re.search(r"[\W_]*".join(map(re.escape, words)), folded) for words in phrases)
+    first = max(min((places[match.start()] for match in found if match), default=0) - _BEFORE, 0)
     piece = " ".join(text[first : first + _EXCERPT].split())
     return f"{'…' if first else ''}{piece}{'…' if first + _EXCERPT < len(text) else ''}"

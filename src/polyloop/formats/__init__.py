@@ -9,6 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Final, Literal
 
+from polyloop.contract.problem import FieldProblem, bad_arguments
 from polyloop.formats.limits import MAX_CHARACTERS, MAX_FILE_BYTES
 from polyloop.formats.problems import unreadable
 
@@ -24,9 +25,19 @@ _MAGIC: Final = {"docx": (b"PK\x03\x04", b"\xd0\xcf\x11\xe0"), "xlsx": (b"PK\x03
 _MAGIC_WITHIN_BYTES: Final = 1024
 
 
-def claimed(ending: str) -> str:
-    """The format a name's ending (lower case, no dot) stands for; "" = none that is read."""
-    return _FORMATS.get(ending, "")
+#: Endings of what is not read here, and is no text either.
+_OTHERS: Final = frozenset({
+    "doc", "xls", "ppt", "pptx", "odt", "ods", "rtf", "epub", "zip", "gz", "png", "jpg", "jpeg", "gif", "webp", "bmp", "tif", "tiff", "svg",
+    "mp4", "mp3", "wav", "ogg", "flac", "json", "xml", "exe", "bat", "cmd", "sh", "js", "py",
+})  # fmt: skip
+
+
+def check_ending(output: str, target: Target) -> None:
+    """Raises validation for a name that says the file is of another format: whoever opens it would be told that it is damaged."""
+    ending = output.rpartition("/")[2].rpartition(".")[2].lower() if "." in output.rpartition("/")[2] else ""
+    told = ending if ending in _OTHERS else _FORMATS.get(ending, target)
+    if told != target and (told, target) != ("txt", "md"):
+        raise bad_arguments([FieldProblem("output", "other_format", f"the name ends in .{ending}, the file would be {target}")])
 
 
 def kind_of(name: str, data: bytes) -> str:
