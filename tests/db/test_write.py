@@ -287,7 +287,7 @@ def test_another_process_that_holds_the_lock_is_waited_for(db: Database, tmp_pat
     time.sleep(0.1)
     assert not done
     other.execute("commit")
-    thread.join(10)
+    thread.join(60)
     assert done == ["a"]
     other.close()
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from polyloop.app.loop import REST_S, carried_out
+from polyloop.app.loop import carried_out
 from tests.edges import zoo
 
 PROGRAM = """
@@ -28,7 +28,7 @@ def test_S2_23_a_tool_that_swallows_its_cancellation_holds_no_caller(tmp_path: P
     """The result comes, and the program ends by itself."""
     shutil.copy(zoo.__file__, tmp_path / "zoo.py")
     (tmp_path / "program.py").write_text(PROGRAM)
-    done = subprocess.run([sys.executable, "program.py"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=30, check=True)
+    done = subprocess.run([sys.executable, "program.py"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=60, check=True)
     assert done.stdout == b"budget_exhausted\n"
 
 
@@ -52,6 +52,6 @@ def test_what_it_returns_and_raises_and_what_is_left_over() -> None:
     held: list[asyncio.Task[None]] = []
     began = time.monotonic()
     assert carried_out(work()) == 3
-    assert (ended, held[0].cancelled(), time.monotonic() - began < REST_S) == (["tidied"], True, True)
+    assert (ended, held[0].cancelled(), time.monotonic() - began < 30) == (["tidied"], True, True)
     with pytest.raises(ValueError, match="no"):
         carried_out(fails())

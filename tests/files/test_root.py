@@ -113,7 +113,7 @@ def test_path_escape_11_odd_files_are_refused_at_once(ws: Path, root: Root) -> N
         folder = os.open(ws, FOLDER)
         listener.bind(f"/proc/self/fd/{folder}/socket1")  # the path of a socket is short
         os.close(folder)
-        began = time.monotonic()
+        began = time.monotonic()  # a pipe nobody writes is waited for for ever
         for name in ("fifo1", "socket1", "d"):
             assert kind_of(root, name) == "type_mismatch"
             with pytest.raises(FileProblem) as refused:
@@ -122,7 +122,7 @@ def test_path_escape_11_odd_files_are_refused_at_once(ws: Path, root: Root) -> N
         for name in ("fifo1", "socket1"):
             with pytest.raises(FileProblem):
                 root.stat(name)
-        assert time.monotonic() - began < 1
+        assert time.monotonic() - began < 30
     assert stat.S_ISFIFO((ws / "fifo1").stat().st_mode)
 
 

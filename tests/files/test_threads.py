@@ -54,18 +54,18 @@ def test_a_cancellation_waits_for_the_work_and_asks_it_once_to_stop() -> None:
 
     took, stops = cancelled_work(None, work, times=3)
     assert done.is_set()
-    assert 0.1 < took < 1
+    assert 0.1 < took < 30
     assert stops == 1
 
 
 def test_patience_has_an_end_and_the_thread_that_outlasts_it_harms_nobody() -> None:
     release = threading.Event()
-    took, stops = cancelled_work(0.1, lambda: release.wait(5))
-    assert 0.05 < took < 1
+    took, stops = cancelled_work(0.1, lambda: release.wait(60))
+    assert 0.05 < took < 30
     assert stops == 1
     release.set()  # its answer finds a closed loop
     for thread in threading.enumerate():
         if thread.name == "polyloop-work":
             assert thread.daemon
-            thread.join(1)
+            thread.join(60)
             assert not thread.is_alive()

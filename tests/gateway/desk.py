@@ -78,8 +78,8 @@ def gateway(model: str, at: Office) -> Gateway:
 
 
 async def until(true: Callable[[], bool]) -> None:
-    """Wait for what another thread does; 5 s is a failed test."""
-    for _ in range(500):
+    """Wait for what another thread does; a minute is a failed test."""
+    for _ in range(6000):
         if true():
             return
         await asyncio.sleep(0.01)

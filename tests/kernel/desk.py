@@ -25,6 +25,7 @@ from polyloop.kernel.verify import verify
 from polyloop.kernel.view import materialise
 from polyloop.testing import ManualClock, ScriptedActions, ScriptedModel, Toolset
 from tests.kernel.shelf import Shelf
+from tests.kernel.stuck import Idle
 
 STREAM = Stream("local", "r1")
 CLOSED = {"type": "object", "properties": {}, "additionalProperties": True}
@@ -152,4 +153,5 @@ def go(work: Awaitable[Any], within_s: float = 20) -> Any:
         async with asyncio.timeout(within_s):
             return await work
 
-    return asyncio.run(main())
+    with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(Idle())) as runner:
+        return runner.run(main())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import selectors
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -30,6 +31,23 @@ class Stubborn:
                 continue
         self.ended = True
         return said("too late")
+
+
+class Idle(selectors.DefaultSelector):
+    """The selector of an event loop, which adds up how long it was told to wait for nothing."""
+
+    waited = 0.0
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        found = super().select(timeout)
+        if not found:
+            self.waited += max(0.0, timeout or 0.0)
+        return found
+
+
+def waited() -> float:
+    """Seconds the running loop (one of `go`) has waited for timers: what the work asked for, however slow the machine is."""
+    return asyncio.get_running_loop()._selector.waited
 
 
 def others() -> set[asyncio.Task[Any]]:

@@ -16,7 +16,7 @@ from polyloop.kernel.watch import Watcher
 from polyloop.testing import said
 from tests.kernel.desk import STREAM, Desk, Spelled, act, go, spell
 from tests.kernel.shelf import Shelf
-from tests.kernel.stuck import hang, others, slow
+from tests.kernel.stuck import hang, others, slow, waited
 
 DONE = act("submit", summary="s")
 
@@ -163,7 +163,6 @@ def test_the_watcher_tells_runs_in_flight_and_stops_with_them() -> None:
     desk = Desk([hang], clock=SystemClock())
 
     async def main() -> tuple[float, int]:
-        loop = asyncio.get_running_loop()
         watcher = Watcher(desk.log)
         desk._watch = watcher.add
         moved, calls = desk.log.moved, []
@@ -177,10 +176,10 @@ def test_the_watcher_tells_runs_in_flight_and_stops_with_them() -> None:
         desk.log.moved = flaky
         task = asyncio.ensure_future(desk.starting())
         await asyncio.sleep(0.2)
-        began = loop.time()
+        began = waited()
         await desk.log.signal(STREAM, desk.log.left[0]) if desk.log.left else desk.log.leave("cancel")
         await task
-        seconds = loop.time() - began
+        seconds = waited() - began
         await asyncio.sleep(0.2)
         return seconds, len(others())
 

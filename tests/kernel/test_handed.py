@@ -21,7 +21,7 @@ from polyloop.kernel.run import ParameterDrift, RunExists
 from polyloop.kernel.seams import Deferred, ModelCallFailed, StoreError
 from polyloop.testing import said
 from tests.kernel.desk import CLOSED, SUBMIT, TOOLS, Desk, Spelled, act, go, spell, tool
-from tests.kernel.stuck import Stubborn, hang, others
+from tests.kernel.stuck import Stubborn, hang, others, waited
 
 CASES = {c["id"]: c for c in map(json.loads, (Path(__file__).parents[1] / "cases" / "handed.jsonl").read_text().splitlines())}
 DONE = act("submit", summary="s")
@@ -233,9 +233,9 @@ def test_budget_08() -> None:
     desk = Desk([act("look")], {"look": hang}, clock=SystemClock(), wall_clock_s=0.1, grace_s=0.2)
 
     async def main() -> float:
-        began = asyncio.get_running_loop().time()
+        began = waited()
         await desk.starting()
-        return asyncio.get_running_loop().time() - began
+        return waited() - began
 
     assert go(main()) < 0.6
     assert desk.log.bodies()[-1].detail == "wall_clock"
@@ -270,9 +270,9 @@ def test_event_handler_03(monkeypatch: pytest.MonkeyPatch) -> None:
     desk = Desk([DONE], sinks=(hang,))
 
     async def main() -> float:
-        began = asyncio.get_running_loop().time()
+        began = waited()
         await desk.starting()
-        return asyncio.get_running_loop().time() - began
+        return waited() - began
 
     assert go(main()) < 0.4
 

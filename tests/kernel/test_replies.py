@@ -197,13 +197,13 @@ def test_an_overlapping_read_that_does_not_stop_is_left_behind() -> None:
         async def deed(action):
             for _ in range(8 if action.args["n"] == 1 else 0):
                 try:
-                    await asyncio.wait_for(gate.wait(), 1)
+                    await asyncio.wait_for(gate.wait(), 5)
                 except asyncio.CancelledError:
                     continue
             return said("quick")
 
         desk = desk_of(READ_A, READ_B, deeds={"look": deed}, tools=(tool("look", timeout_s=0.05), WRITE, SUBMIT))
-        await asyncio.wait_for(desk.starting(), 5)
+        await asyncio.wait_for(desk.starting(), 60)
         gate.set()
         return desk
 

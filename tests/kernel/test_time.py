@@ -11,18 +11,18 @@ from polyloop.kernel.records import Timings
 from polyloop.kernel.seams import Deferred, Outcome
 from polyloop.testing import said
 from tests.kernel.desk import LOOK, SUBMIT, TOOLS, WRITE, Desk, act, go, tool
-from tests.kernel.stuck import Stubborn, hang
+from tests.kernel.stuck import Stubborn, hang, waited
 
 DONE = act("submit", summary="s")
 
 
 def took(desk: Desk) -> float:
-    """Seconds of one visit, by the loop's own clock."""
+    """Seconds one visit waits."""
 
     async def main() -> float:
-        began = asyncio.get_running_loop().time()
+        began = waited()
         await desk.starting()
-        return asyncio.get_running_loop().time() - began
+        return waited() - began
 
     return go(main())
 

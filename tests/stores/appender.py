@@ -1,4 +1,4 @@
-"""A process that appends until it is killed: `python -m tests.stores.appender STORE RUNS HOLDER`.
+"""A process that appends until it is killed: `python -m tests.stores.appender STORE RUNS HOLDER LEASE_MS`.
 
 It takes each run, goes on where the log ends, and prints `run last_seq` for every append that was acknowledged.
 A run that another holder has, or takes away, is left alone.
@@ -17,13 +17,11 @@ from polyloop.stores.process import this_process
 from polyloop.stores.sqlite import open_log
 from tests.stores.chains import chain
 
-LEASE_MS = 1000
 
-
-async def append(log: Log, run: str, name: str) -> None:
+async def append(log: Log, run: str, name: str, lease_ms: int) -> None:
     stream = Stream("acme", run)
     try:
-        taken = await log.take(stream, this_process(name, time.time_ns() // 1_000_000 + LEASE_MS))
+        taken = await log.take(stream, this_process(name, time.time_ns() // 1_000_000 + lease_ms))
     except OwnedElsewhere as owned:
         say(f"{run} owned {owned.holder}")
         return
@@ -46,10 +44,10 @@ def say(line: str) -> None:
     os.write(1, line.encode() + b"\n")
 
 
-async def main(store: str, runs: str, name: str) -> None:
+async def main(store: str, runs: str, name: str, lease_ms: str) -> None:
     log = open_log(store)
     say("ready")
-    await asyncio.gather(*(append(log, run, name) for run in runs.split(",")))
+    await asyncio.gather(*(append(log, run, name, int(lease_ms)) for run in runs.split(",")))
     await log.close()
 
 

@@ -57,7 +57,7 @@ def text(outcome: Any) -> str:
 
 
 async def appear(folder: Path, count: int) -> None:
-    until = time.monotonic() + 10
+    until = time.monotonic() + 60
     while len(pids(folder)) < count:
         assert time.monotonic() < until
         await asyncio.sleep(0.01)

@@ -117,11 +117,11 @@ def path_escape_06(ws: Workspace, folder: Path, given: dict[str, Any]) -> None:
 def path_escape_11(ws: Workspace, folder: Path, given: dict[str, Any]) -> None:
     os.mkfifo(folder / "fifo1")
     for name in given["names"]:
-        began = time.monotonic()
+        began = time.monotonic()  # a pipe nobody writes is waited for for ever
         for operation in (ws.read_lines, ws.checksum, ws.exists):
             assert kind_of(operation, name) in ("validation", "type_mismatch")
         assert kind_of(ws.write_atomic, name, b"x", replace=True) in ("validation", "type_mismatch")
-        assert time.monotonic() - began < 1
+        assert time.monotonic() - began < 30
 
 
 def stale_write_03(ws: Workspace, folder: Path, given: dict[str, Any]) -> None:

@@ -140,7 +140,7 @@ def test_globs_agree_with_a_regular_expression(parts: list[str], names: list[str
 
 
 def test_globs_are_quick_whatever_they_are() -> None:
-    began = time.monotonic()
+    began = time.process_time()
     assert not matches("**/a/" * 100 + "x", "a/" * 100 + "b")
     assert not matches("*a" * 50 + "/x", "a" * 200 + "/b")
-    assert time.monotonic() - began < 1
+    assert time.process_time() - began < 1

@@ -170,11 +170,11 @@ def test_a_cancelled_search_stops_soon_and_leaves_no_thread(tmp_path: Path) -> N
     async def body(actions: ToolActions, ws: Workspace) -> None:
         task = asyncio.ensure_future(actions.execute(action("grep", pattern=r"\Anothing")))  # line by line
         await asyncio.sleep(0.05)
-        began = time.monotonic()
+        began = time.process_time()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert time.monotonic() - began < 1
+        assert time.process_time() - began < 0.5  # to the end it takes seconds
         assert over()
 
     run(tmp_path, body)
