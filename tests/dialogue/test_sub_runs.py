@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from polyloop.app.runs import Runs
+from polyloop.app.wiring import rewire
 from polyloop.kernel import records as r
 from polyloop.kernel.objects import RunResult, Waiting
 from tests.dialogue.chain import DONE, Chain, act
@@ -148,6 +149,7 @@ def test_S1_19_its_questions_are_rounds_of_the_run_above(family: Family) -> None
     assert (waits.state, waits.waiting) == ("waiting", Waiting("run", child))
     assert family.asked(child) == [2]
     assert family.answer("top", {"choice": "far"})["answers"] == {"choice": "far"}, "the run that waits is answered"
+    assert family.answer("top", {"choice": "near"})["answers"] == {"choice": "far"}, "once"
     ended = family.resume("top")
     assert ended.reason == "completed"
     below, above = family.heard(child)[1], family.heard("top")[-1]
@@ -221,3 +223,28 @@ def test_two_of_one_reply_take_turns(family: Family, tmp_path: Path) -> None:
     one, two = (family.start(child).budget for child in family.below())
     assert (one.max_valid_steps, two.max_valid_steps) == (3, 3)
     assert (one.max_iterations, two.max_iterations) == (18, 16)
+
+
+def test_an_answer_to_a_run_that_asked_through_another_counts_once_also_after_the_end(family: Family) -> None:
+    family.begin(LOOK, DONE, sub=(ASK, FOUND))
+    family.answer("top", {"choice": "left"})
+    assert family.resume("top").reason == "completed"
+    assert family.answer("top", {"choice": "right"})["answers"] == {"choice": "left"}
+
+
+def test_S1_19_a_fork_of_a_sub_run_counts_its_own_questions(family: Family) -> None:
+    family.begin(LOOK, DONE, sub=(READ, ASK, OTHER, THIRD, FOUND))
+    (child,) = family.below()
+    at = next(n for n, one in enumerate(family.records(child)) if isinstance(one, r.Step))
+    family.cancel("top")
+
+    async def fork(runs: Runs) -> RunResult:
+        return await runs.fork(child, at, "fork", rewire)
+
+    waits = family.on(fork)
+    while waits.state == "waiting":
+        family.answer("fork", {"start": True})
+        waits = family.resume("fork")
+    assert waits.reason == "completed"
+    assert len(family.asked("fork")) <= 2
+    assert family.heard("fork")[-1]["reason"] == "confirmation_round_limit"

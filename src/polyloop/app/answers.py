@@ -9,7 +9,8 @@ from msgspec.structs import replace
 
 from polyloop.contract.problem import bad_arguments, problem
 from polyloop.dialogue.questions import Question, answered, heard
-from polyloop.dialogue.thread import Round
+from polyloop.dialogue.thread import Round, below
+from polyloop.kernel import records as r
 
 from .approvals import PERSON
 from .rounds import thread_of
@@ -17,9 +18,16 @@ from .runs import Runs
 
 
 async def asking(runs: Runs, run_id: str) -> str:
-    """The run whose question a person answers by naming this one: the sub-run it waits for, or itself. Raises ProblemError(not_found)."""
-    waiting = (await runs.read(run_id)).result.waiting
-    return waiting.token if waiting is not None and waiting.kind == "run" else run_id
+    """The run whose question a person answers by naming this one: the sub-run it waits for; itself; where it asked nothing, its last sub-run
+
+    that asked. Raises ProblemError(not_found).
+    """
+    read = await runs.read(run_id)
+    if read.result.waiting is not None and read.result.waiting.kind == "run":
+        return read.result.waiting.token
+    subs = below(r.decode(s.kind, s.body) for s in read.sealed if s.body is not None)
+    asked = [run for run in (run_id, *reversed(subs)) if (await thread_of(runs.log, runs.scope, run)).last is not None]
+    return next(iter(asked), run_id)
 
 
 async def question(runs: Runs, run_id: str) -> Round:

@@ -24,7 +24,7 @@ async def thread_of(log: Log, scope: str, run: str, above: int = PARENTS) -> Thr
     if start is None:
         return Thread()
     earlier = await thread_of(log, scope, start.parent, above - 1)
-    if start.root:
+    if start.root and run in below(await _records(log, scope, start.parent)):  # a fork of a sub-run is none
         return replace(thread(records), asked=earlier.asked)
     subs = {sub: thread(await _records(log, scope, sub)) for sub in below(records)}
     return thread(records, earlier.inherited, subs)
