@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from polyloop.kernel.objects import Counters
+from polyloop.kernel.records import Evidence
 from polyloop.kernel.seams import Deferred, ModelCallFailed, Outcome, Reply
 from polyloop.testing import ScriptedActions, said
+from polyloop.testing.sim.grammar import Grammar
 from tests.kernel.desk import CLOSED, LOOK, SUBMIT, TOOLS, WRITE, Desk, Spelled, act, spell, tool
 
 NOPE = act("nope", path="a")
@@ -275,3 +279,39 @@ def test_executed_repeats_are_flagged_and_go_on(lines, deed, spec, flags) -> Non
     desk = Desk([*lines, DONE], {"look": deed}, tools=(spec, WRITE, SUBMIT))
     assert desk.start().reason == "completed"
     assert [s["repeated"] for s in desk.steps()][:-1] == flags
+
+
+def below(iterations: int, valid_steps: int) -> Outcome:
+    return said("found", evidence=(Evidence("sub", "run", "completed", iterations=iterations, valid_steps=valid_steps),))
+
+
+@pytest.mark.parametrize(
+    ("used", "budget", "detail", "steps"),
+    [((3, 2), {"valid_steps": 4}, "valid_steps", 2), ((3, 2), {"iterations": 6}, "iterations", 3), ((0, 0), {"valid_steps": 4}, "valid_steps", 4)],
+)
+def test_what_a_run_below_has_used_counts_against_the_budget_and_is_in_no_counter(used, budget, detail, steps) -> None:
+    first = [below(*used)]
+    desk = Desk([act("look", n=n) for n in range(9)], {"look": lambda _: first.pop() if first else said("seen")}, **budget)
+    result = desk.start()
+    assert (result.reason, result.detail) == ("budget_exhausted", detail)
+    assert (result.counters.valid_steps, result.counters.iterations) == (steps, steps)
+    assert desk.resume() == result, "the log alone says so"
+    desk.check()
+    grammar = Grammar()
+    for one in desk.log.records:
+        grammar.accept([one], [json.loads(one.body or b"")])
+    assert grammar.ended
+
+
+def test_S1_15_a_reading_that_may_wait_is_carried_out_by_itself() -> None:
+    """Readings of one reply overlap, but for those that may wait: after the first that does, nothing else of the reply is begun."""
+    ask = tool("ask", replay="probe", defers=True)
+    desk = Desk(
+        [spell(["act", "look"], ["act", "look"], ["act", "ask"], ["act", "ask"], ["act", "look"]), spell(["act", "submit"])],
+        {"ask": lambda action: Deferred(f"t-{action.key}", "answer")}, tools=(*TOOLS, ask), interpreter=Spelled(),
+    )  # fmt: skip
+    assert desk.start().state == "waiting"
+    assert [action.tool for action in desk.actions.done] == ["look", "look", "ask"]
+    assert [(s["call"], s["outcome"]) for s in desk.shown() if s["kind"] == "step"] == [
+        (0, "ok"), (1, "ok"), (3, "not_executed"), (4, "not_executed"),
+    ]  # fmt: skip
