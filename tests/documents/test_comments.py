@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from difflib import SequenceMatcher
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from polyloop.db import Database
-from polyloop.documents.anchors import AROUND, made, stands
+from polyloop.documents import anchors
+from polyloop.documents.anchors import AROUND, BUDGET, Texts, made, stands
 from tests.documents.office import Office
 
 TEXT = st.text("ab合同 ，", max_size=40)
@@ -63,7 +66,59 @@ def test_a_stretch_in_a_long_block_keeps_little_and_is_found(office: Office) -> 
     anchor = made("b", text, at, at + 6, 1)
     assert len(anchor.around) <= 2 * AROUND + 6
     assert stands(anchor, [("b", text)]).start == at
-    assert stands(anchor, [("b", "new " + text)]).quote == "w10000"
+    found = stands(anchor, [("b", "new " + text)])
+    assert (found.state, found.start, found.quote) == ("kept", at + 4, "w10000")
+
+
+WORDS = tuple(f"词{n}合同" for n in range(3_000))
+#: Texts in which nothing, everything, or much is said again and again.
+LONG = {
+    "words": " ".join(f"w{n}" for n in range(20_000)), "chinese": "".join(WORDS), "again": "这是一个很长的段落，用来说明评注的位置。" * 1_500,
+    "once": "甲" * 30_000,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", LONG)
+@pytest.mark.parametrize("far", [True, False])
+def test_edits_in_a_long_block_leave_a_stretch_where_its_words_are(kind: str, far: bool) -> None:
+    """Far away and close by, in front and behind, several at once."""
+    text, quote = LONG[kind], "合同条款甲"
+    at = len(text) // 2
+    text = text[:at] + quote + text[at:]
+    anchor = made("b", text, at, at + len(quote), 1)
+    away = at - 5_000 if far else 60
+    for front, back in (("X", ""), ("", "X"), ("X" * 700, "Y" * 900), ("", "")):
+        now = text[: at - away] + front + text[at - away + 7 : at + 90 + away] + back + text[at + 97 + away :]
+        found = stands(anchor, [("b", now)])
+        assert (found.state, found.start, found.quote) == ("kept", now.index(quote), quote)
+    changed = "X" + text.replace(quote, "合同条款乙")
+    found = stands(anchor, [("b", changed)])
+    if kind == "once":  # what it stood in is like everything else
+        assert found.state in ("changed", "gone")
+    elif kind != "again":
+        assert (found.state, found.quote) == ("changed", "合同条款")
+    assert stands(anchor, [("b", "完全不同。" * 2_000)]).state == "gone"
+
+
+def test_comments_on_one_block_are_compared_once_and_within_a_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[int] = []
+
+    class Counting(SequenceMatcher[Any]):
+        def __init__(self, junk: None, a: str, b: str, autojunk: bool) -> None:
+            compared.append(len(a) * len(b))
+            super().__init__(junk, a, b, autojunk)
+
+    monkeypatch.setattr(anchors, "SequenceMatcher", Counting)
+    text = "".join(chr(0x4E00 + n) for n in range(980))
+    now = "".join("改" if n % 3 == 0 else char for n, char in enumerate(text))
+    many = [made("b", text, at, at + 4, 1) for at in range(0, 960, 48)]
+    for texts in (Texts([("b", now)]), Texts([(f"b{n}", now + str(n)) for n in range(40)])):
+        compared.clear()
+        for n, anchor in enumerate(many):
+            texts.stands(anchor)
+            texts.stands(replace(anchor, block_id=f"b{n}"))
+        assert 0 < sum(compared) <= BUDGET
+    assert len(compared) <= BUDGET // 900_000
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from ..contract.snapshot import digest
 from . import anchors, limits
 from . import content as c
 from . import requests as ask
-from .anchors import Anchor
+from .anchors import Anchor, Texts
 from .items import hash_of
 from .memo import Memo, Undo
 from .pages import page_of
@@ -134,15 +134,15 @@ def _comments(asked: Asked, plan: Plan, seal: Seal) -> Any:
     page = listed(
         asked, query, seal, lambda f: ask.Attached(node=node, kind="comment", mark=mark, cursor=f.cursor, limit=f.limit, snapshot=f.snapshot), "id"
     )
-    now = [(k.id, k.block.text) for k in c.kept(asked.ask(ask.Content(node=node))["blocks"])] if page.items else []
+    now = Texts([(k.id, k.block.text) for k in c.kept(asked.ask(ask.Content(node=node))["blocks"])] if page.items else [])
     return replace(page, items=tuple(_shown(item, now) for item in page.items))
 
 
-def _shown(item: _Item, blocks: list[tuple[str, str]]) -> _Item:
+def _shown(item: _Item, now: Texts) -> _Item:
     body = json.loads(item["body"])
     where = body.pop("anchor", None)
     told = {"commentId": item["id"], **body}
-    return {**told, "anchor": as_wire(anchors.stands(msgspec.convert(where, Anchor), blocks))} if where else told
+    return {**told, "anchor": as_wire(now.stands(msgspec.convert(where, Anchor)))} if where else told
 
 
 # --- roles -----------------------------------------------------------------------------------------------------------
