@@ -331,3 +331,24 @@ def test_an_excerpt_is_of_what_stands_there_now_and_of_a_title_there_is_none(off
 @pytest.mark.parametrize("query", ["机", "(机", '"a.b" [c', "x\\y"])
 def test_an_excerpt_is_always_of_the_text(text: str, query: str) -> None:
     assert around(text, phrases_of(query)).strip("…") in text
+
+
+def test_a_document_whose_numbers_are_used_up_is_found_and_written_as_before(office: Office) -> None:
+    """After 2^24 edits: its rows close up, in their places in every list and in pages that are being read."""
+    nodes = [office.new(title, f"shared first {title}\n\nshared second\n") for title in ("alpha", "bravo", "delta")]
+    office.db.write_sync(
+        lambda tx: tx.run("update doc_numbered set texts = ? where tenant = ? and node = ?", index._ROWS - 3, office.tenant, nodes[1])
+    )
+    page = office.do("search", {"query": "shared", "limit": 1, "all": False})
+    titles = [page["items"][0]["title"]]
+    for n in range(6):
+        office.do("update", {"nodeId": nodes[1], "command": "append", "content": f"zulu{n}\n"})
+    assert [found(office, f"zulu{n}") for n in range(6)] == [["bravo"]] * 6
+    assert found(office, "shared") == ["delta", "bravo", "alpha"]
+    assert [found(office, f"shared {word}") for word in ("zulu0", "bravo", "alpha", "delta")] == [["bravo"], ["bravo"], ["alpha"], ["delta"]]
+    while page["continuation"]:
+        page = office.do("search", {"query": "shared", "limit": 1, "all": False, "continuation": page["continuation"]})
+        titles += [item["title"] for item in page["items"]]
+    assert titles == ["delta", "bravo", "alpha"]
+    office.do("update", {"nodeId": nodes[2], "command": "append", "content": "later\n"})
+    assert (found(office, "later"), found(office, "delta")) == (["delta"], ["delta"])

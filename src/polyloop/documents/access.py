@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from ..contract.problem import problem
 from ..db import Tx
-from . import items, limits, store, tasks
+from . import items, store, tasks
 from . import requests as ask
 from .index import Seen
 from .store import OPEN
@@ -73,17 +73,17 @@ NEEDS: Final[dict[type, Callable[[Any], Sequence[Need]]]] = {
 }  # fmt: skip
 
 
+_ABOVE: Final = (
+    "with recursive up (id) as (select cast(? as text) union"
+    " select p.container from doc_place p join up on p.id = up.id where p.tenant = ? and p.until_seq = ?) "
+    "select mark from doc_item where tenant = ? and kind = 'access' and id = ? and until_seq = ? and node in (select id from up)"
+)
+
+
 def role_of(tx: Tx, tenant: str, user: str, node: str) -> int:
     """How high the role of a user on a node is: 0 = none, else its place in ROLES, from 1."""
-    best = 0
-    for _ in range(limits.DEPTH + 1):
-        found = items.standing(tx, tenant, node, "access", user)
-        best = max(best, _HEIGHT.get(found[0], 0) if found else 0)
-        above = store.find_node(tx, tenant, node) if node != ask.ROOT else None
-        if above is None:
-            break
-        node = above.container
-    return best
+    found = tx.rows(_ABOVE, node, tenant, OPEN, tenant, user, OPEN)
+    return max((_HEIGHT.get(mark, 0) for (mark,) in found), default=0)
 
 
 def admit(tx: Tx, tenant: str, user: str, request: object) -> None:

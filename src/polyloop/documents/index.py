@@ -121,13 +121,30 @@ def _speaker(tx: Tx, tenant: str) -> int:
 
 
 def _number(tx: Tx, tenant: str, node: str, rows: int) -> tuple[int, int]:
-    """A node's number and how many rows it had, with `rows` more taken."""
+    """A node's number and the last of its rows, with `rows` more taken."""
     had = tx.row("select no, texts from doc_numbered where tenant = ? and node = ?", tenant, node)
     if had is None:
         new = "insert into doc_numbered select ?, ?, coalesce((select max(no) from doc_numbered), 0) + 1, 0 returning no, texts"
         had = _given(tx, new, tenant, node)
+    if had[1] + rows >= _ROWS:
+        had = had[0], _closed_up(tx, tenant, node, had[0], rows)
     tx.run("update doc_numbered set texts = texts + ? where tenant = ? and node = ?", rows, tenant, node)
     return had[0], had[1]
+
+
+def _closed_up(tx: Tx, tenant: str, node: str, no: int, more: int) -> int:
+    """The rows of a node side by side again, where edits have used up its numbers: in the same order, so that searches go on. Raises validation."""
+    rows = tx.rows("select block, since_seq, until_seq, words from doc_text where tenant = ? and node = ? order by id", tenant, node)
+    if len(rows) + more >= _ROWS:
+        raise bad_arguments([FieldProblem("content", "too_large", f"a document has at most {_ROWS} texts in the index")])
+    tx.run("delete from doc_text where tenant = ? and node = ?", tenant, node)
+    for at, (block, since, until, words) in enumerate(rows, 1):
+        tx.run(
+            "insert into doc_text (id, tenant, node, block, since_seq, until_seq, words) values (?, ?, ?, ?, ?, ?, ?)",
+            no * _ROWS + at, tenant, node, block, since, until, words,
+        )  # fmt: skip
+    tx.run("update doc_numbered set texts = ? where tenant = ? and node = ?", len(rows), tenant, node)
+    return len(rows)
 
 
 def _given(tx: Tx, sql: str, *values: Value) -> tuple[Any, ...]:

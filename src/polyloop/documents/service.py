@@ -72,10 +72,22 @@ def _document(node: Node) -> Node:
     return node
 
 
-def _folder(tx: Tx, tenant: str, container: str) -> None:
-    """Raises not_found or type_mismatch unless something can stand there."""
-    if container != ask.ROOT and (node := store.get_node(tx, tenant, container)).type != "folder":
-        raise problem("type_mismatch", f"{container} is a {node.type}", stage="resolve", details={"containerId": container})
+def _folder(tx: Tx, tenant: str, container: str, *, holds: int = 0, node: str = "") -> None:
+    """Raises not_found or type_mismatch unless something can stand there; validation where folders would stand too deep.
+
+    `holds` = levels of folders that come to stand there; `node` = the one that does, which cannot stand inside itself.
+    """
+    depth, above = holds, container
+    while above != ask.ROOT:
+        box = store.get_node(tx, tenant, above)
+        if box.type != "folder":
+            raise problem("type_mismatch", f"{container} is a {box.type}", stage="resolve", details={"containerId": container})
+        depth += 1
+        if above == node or depth > limits.DEPTH:
+            inside, deep = ("cycle", "a folder cannot stand inside itself"), ("too_deep", f"folders stand at most {limits.DEPTH} deep")
+            issue, why = inside if above == node else deep
+            raise problem("validation", why, stage="arguments", details={"field": "containerId", "issue": issue})
+        above = box.container
 
 
 def _done(tx: Tx, tenant: str, node: Node, seq: int, step_id: str, **more: Any) -> ask.Reply:
@@ -93,7 +105,7 @@ def _checked(bodies: ask.Bodies) -> None:
 
 def _create(tx: Tx, tenant: str, r: ask.Create, step_id: str) -> ask.Reply:
     _checked(r.blocks)
-    _folder(tx, tenant, r.container)
+    _folder(tx, tenant, r.container, holds=r.type == "folder")
     if store.find_node(tx, tenant, r.node) is not None:
         raise problem("conflict", f"{r.node} exists", stage="write")
     if r.type == "folder" and r.blocks:
@@ -199,8 +211,7 @@ def _put(tx: Tx, tenant: str, r: ask.Put, step_id: str) -> ask.Reply:
     node = store.current(tx, tenant, r.node, r.expected, "trashed" if r.state == "live" else "live")
     container = node.container if r.container is None else r.container
     if container != node.container or r.state == "live":
-        _folder(tx, tenant, container)
-        _outside(tx, tenant, node, container)
+        _folder(tx, tenant, container, holds=store.height(tx, tenant, node), node=node.id)
     if r.state == "trashed":
         _empty(tx, tenant, node)
     moved = replace(node, revision=node.revision + 1, title=r.title or node.title, container=container, state=r.state or node.state)
@@ -208,19 +219,6 @@ def _put(tx: Tx, tenant: str, r: ask.Put, step_id: str) -> ask.Reply:
     store.set_node(tx, tenant, moved)
     store.set_place(tx, tenant, moved, seq, renamed=moved.title != node.title)
     return _done(tx, tenant, moved, seq, step_id)
-
-
-def _outside(tx: Tx, tenant: str, node: Node, container: str) -> None:
-    """Raises validation when a folder would stand inside itself."""
-    for _ in range(limits.DEPTH):
-        if container == node.id:
-            raise problem("validation", "a folder cannot stand inside itself", stage="arguments", details={"field": "containerId", "issue": "cycle"})
-        if container == ask.ROOT:
-            return
-        container = store.get_node(tx, tenant, container).container
-    raise problem(
-        "validation", f"folders stand at most {limits.DEPTH} deep", stage="arguments", details={"field": "containerId", "issue": "too_deep"}
-    )
 
 
 def _empty(tx: Tx, tenant: str, node: Node) -> None:

@@ -187,6 +187,16 @@ def get_node(tx: Tx, tenant: str, node_id: str, *states: str) -> Node:
     return found
 
 
+def height(tx: Tx, tenant: str, node: Node) -> int:
+    """How many levels of folders a node is, with all that stands in it: 0 = a document."""
+    boxes, levels = [node.id] if node.type == "folder" else [], 0
+    while boxes:
+        levels += 1
+        inside = "select id from doc_place where tenant = ? and container = ? and until_seq = ? and type = 'folder' and state = 'live'"
+        boxes = [row[0] for box in boxes for row in tx.rows(inside, tenant, box, OPEN)]
+    return levels
+
+
 def missing(node_id: str, more: dict[str, Any] | None = None) -> Exception:
     """What is said of a node that is not there, and of one that is not there for somebody."""
     return problem("not_found", f"there is no node {node_id}", stage="resolve", details={"nodeId": node_id, **(more or {})})
