@@ -208,3 +208,22 @@ def _judged(data: bytes, work: Work) -> str:
         return accepted(data, work).mime_type
     except ProblemError as stop:
         return stop.problem.kind
+
+
+NAMED = {"夕阳下的红色狐狸": ["sun", "fox"], "A red fox at sunset": ["fox", "sun"], "scatter boatload": [], "夜里安静的河": ["moon"]}
+
+
+@pytest.mark.parametrize(("prompt", "names"), NAMED.items())
+def test_what_a_prompt_names_is_drawn_and_nothing_is_read_into_it(prompt, names):
+    import numpy as np
+
+    from polyloop.media.picture import opened
+    from polyloop.media.shapes import COLOURS, THINGS
+    from polyloop.words.drawing import NAMES, named
+
+    assert {t.name for t in THINGS} | set(COLOURS) <= set(NAMES)
+    found = sorted((at, t.name) for t in THINGS if (at := named(t.name, prompt)) >= 0)
+    assert [name for _, name in found] == names
+    pixels = np.asarray(opened(_made(Work(id="w", mode="image", model="s", prompt=prompt, width=256, height=144))).image, np.int16)
+    red = (np.abs(pixels - [200, 55, 45]).sum(axis=2) < 12).mean()
+    assert (red > 0.01) == ("fox" in names), "the colour is that of the thing it is said of"

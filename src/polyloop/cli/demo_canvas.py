@@ -46,7 +46,7 @@ async def story(store: str, folder: Path, tenant: str, lang: Lang, tell: Callabl
         canvas = (await _done(canvases, "canvas_new", {"title": say("canvasdemo.title", lang)}, caller))["data"]["canvasId"]
         caller = Caller(session=SESSION, within=canvas)
         shots = [say(f"canvasdemo.shot{n}", lang) for n in (1, 2, 3)]
-        tell("board", canvas=canvas, shots=await _storyboard(canvases, caller, shots))
+        tell("board", canvas=canvas, shots=await _storyboard(canvases, caller, shots, lang))
         tickets: list[str] = []
         for (mode, model, more), prompt in zip(WISHES, shots, strict=True):
             listed = await _done(media, "model_list", {"mode": mode, "referenceNodeIds": []}, caller)
@@ -76,11 +76,11 @@ async def _done(runtime: CanvasRuntime | MediaRuntime, tool: str, arguments: dic
     return answer
 
 
-async def _storyboard(canvases: CanvasRuntime, caller: Caller, shots: list[str]) -> int:
+async def _storyboard(canvases: CanvasRuntime, caller: Caller, shots: list[str], lang: Lang) -> int:
     state = await _done(canvases, "canvas_get_state", {}, caller)
     await _done(canvases, "canvas_list_node_types", {}, caller)
     rows = [{"durationSeconds": 3, "plotDescription": shot} for shot in shots]
-    made = {"snapshotHash": state["snapshotHash"], "nodeId": "board", "title": "board", "rows": rows}
+    made = {"snapshotHash": state["snapshotHash"], "nodeId": "board", "title": say("canvasdemo.title", lang), "rows": rows}
     await _done(canvases, "canvas_create_storyboard", made, caller)
     return len(rows)
 

@@ -1,8 +1,8 @@
 """The embedded provider: pictures, clips and sounds made by a program on this machine, the same for the same work.
 
-It draws what a prompt's own letters seed, in the colours it names, with the prompt written underneath; it understands nothing and says so
-(`synthetic`). The files are real: they open, play, and have the size and length asked for. No state: a job is its work's id and the
-work is kept by who asked.
+It draws the things, colours and hour that a prompt names in words it knows (`shapes`), the rest as its letters seed it, with the prompt written
+underneath; it understands nothing and says so (`synthetic`). The files are real: they open, play, and have the size and length asked for.
+No state: a job is its work's id and the work is kept by who asked.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from PIL.PngImagePlugin import PngInfo
 
 from ..contract.problem import problem
 from ..formats.font import FONT
+from ..words.drawing import named
+from . import shapes
 from .picture import opened
 from .provider import Found, Job, Output, Work
 
+#: Things that are drawn at most.
+_THINGS: Final = 5
 RATE: Final = 44_100
 FPS: Final = 24
-_COLOURS: Final = {
-    "red": "#c8372d", "orange": "#e8833a", "yellow": "#f0c846", "green": "#3f8f57", "blue": "#3567b0", "purple": "#7a4fa3", "pink": "#e59ab5",
-    "brown": "#7b563a", "black": "#20232a", "white": "#f3f1ea", "grey": "#8d939b", "gold": "#d9a441", "night": "#1c2440", "sunset": "#e8703a",
-}  # fmt: skip
 #: Semitones over 220 Hz of a scale in which any two sound well together.
 _SCALE: Final = (0, 2, 4, 7, 9, 12, 14, 16)
-Floats = NDArray[np.float64]
+Floats = NDArray[np.floating[Any]]
 
 
 class Studio:
@@ -68,29 +68,54 @@ def _seed(work: Work) -> np.random.Generator:
     return np.random.default_rng(int.from_bytes(hashlib.sha256(f"{work.mode}\0{work.prompt}".encode()).digest()[:8], "big"))
 
 
-def _palette(prompt: str, rng: np.random.Generator) -> list[str]:
-    named = [colour for word, colour in _COLOURS.items() if word in prompt.lower()]
-    drawn = [str(colour) for colour in rng.permutation(list(_COLOURS.values()))]
-    return list(dict.fromkeys([*named, *drawn]))
-
-
 def _scene(work: Work, width: int, height: int) -> Image.Image:
-    """A sky, hills, a few discs; the references side by side in the middle; the prompt underneath."""
+    """A sky, hills, water and the things that are named; the references side by side in the middle; the prompt underneath."""
     rng = _seed(work)
-    colours = [np.array([int(c[i : i + 2], 16) for i in (1, 3, 5)], np.float64) for c in _palette(work.prompt, rng)[:6]]
-    down = np.linspace(0, 1, height)[:, None, None]
-    pixels: Floats = np.broadcast_to(colours[0] * (1 - down) + colours[1] * down, (height, width, 3)).copy()
-    across, rows = np.arange(width), np.arange(height)[:, None]
-    for n in range(3):
-        ridge = height * (0.5 + 0.15 * n + 0.07 * np.sin(across / width * rng.uniform(4, 14) + rng.uniform(0, 6)))
-        pixels[rows > ridge[None, :]] = colours[2 + n] * (0.9 - 0.2 * n)
-    for _ in range(4):
-        x, y, radius = rng.uniform(0.1, 0.9) * width, rng.uniform(0.08, 0.45) * height, rng.uniform(0.03, 0.12) * min(width, height)
-        pixels[(across[None, :] - x) ** 2 + (rows - y) ** 2 < radius**2] = colours[5]
+    hour = next((colours for name, colours in shapes.HOURS if named(name, work.prompt) >= 0), None)
+    sky, low, *hills = (_rgb(colour) for colour in hour or shapes.DAYS[int(rng.integers(len(shapes.DAYS)))])
+    down = np.linspace(0, 1.6, height, dtype=np.float32).clip(0, 1)[:, None, None]
+    pixels: Floats = np.broadcast_to(sky * (1 - down) + low * down, (height, width, 3)).copy()
+    across, rows = np.arange(width, dtype=np.float32), np.arange(height, dtype=np.float32)[:, None]
+    for n, hill in enumerate(hills):
+        ridge = height * (0.52 + 0.13 * n + 0.06 * np.sin(across / width * rng.uniform(4, 12) + rng.uniform(0, 6))).astype(np.float32)
+        _laid(pixels, rows - ridge[None, :], hill)
+    if named("water", work.prompt) >= 0:
+        below = ((rows - 0.6 * height) / (0.4 * height)).clip(0, 1)
+        middle = width * (0.5 + 0.16 * (1 - below) * np.sin(5 * below + rng.uniform(0, 6)))
+        inside = (0.02 + 0.3 * below**1.5) * width * (below > 0) - (below == 0) - np.abs(across[None, :] - middle)
+        _laid(pixels, inside, low * 0.35 + _rgb("#2f6fb8") * 0.65)
     image = Image.fromarray(pixels.clip(0, 255).astype(np.uint8))
+    _things(image, work.prompt, rng)
     _hang(image, [opened(r.data).image for r in work.references if r.mime.startswith("image/")])
     _caption(image, work.prompt)
     return image
+
+
+def _rgb(colour: str) -> Floats:
+    return np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)], np.float32)
+
+
+def _laid(pixels: Floats, inside: Floats, colour: Floats) -> None:
+    """A colour where `inside` (pixels to the edge) is above 0, with a soft edge."""
+    cover = (inside + 0.5).clip(0, 1)[:, :, None]
+    pixels += cover * (colour - pixels)
+
+
+def _things(image: Image.Image, prompt: str, rng: np.random.Generator) -> None:
+    """What the prompt names, or some discs: in the sky what belongs there, the rest on the hills, what is named first the largest."""
+    width, height = image.size
+    colour = next((c for name, c in shapes.COLOURS.items() if named(name, prompt) >= 0), "")
+    found = sorted((at, n) for n, thing in enumerate(shapes.THINGS) if (at := named(thing.name, prompt)) >= 0)
+    things = [shapes.THINGS[n] for _, n in found[:_THINGS]] or list(shapes.PLAIN)
+    first = next((thing for thing in things if thing.place == "hill"), things[0])
+    places = {"sky": [*rng.permutation([0.2, 0.5, 0.8]), 0.35, 0.65], "hill": [*rng.permutation([0.3, 0.6, 0.85]), 0.15, 0.45]}
+    for thing in (*(t for t in things if t.place == "sky"), *reversed([t for t in things if t.place == "hill"])):
+        sky = thing.place == "sky"
+        side = max(8, round(min(width, height) * (0.24 if sky else 0.44 if thing is first else 0.26)))
+        x = places[thing.place].pop(0) * width - side / 2
+        y = height * rng.uniform(0.06, 0.16) if sky else height * 0.84 - side
+        drawn = shapes.drawn(thing, side, colour if colour and thing is first else thing.colour)
+        image.paste(drawn, (round(min(max(0, x), width - side)), round(y)), drawn)
 
 
 def _hang(image: Image.Image, references: list[Image.Image]) -> None:
