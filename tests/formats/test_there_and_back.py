@@ -6,11 +6,13 @@ import os
 
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from polyloop.contract.problem import ProblemError
 from polyloop.formats import Target, losses, read, same_text, write
-from polyloop.formats.blocks import Block, Document, Run
-from tests.formats.trees import documents, shape
+from polyloop.formats.blocks import Block, Cell, Document, Run, Table
+from tests.formats.trees import PIECES, documents, hostile_documents, shape
+from tests.formats.word import p, word
 
 DRAWN = 2_000 if os.environ.get("POLYLOOP_SOAK") else 200
 FEWER = DRAWN // 4
@@ -43,6 +45,89 @@ def test_documents_through_markdown_say_the_same_text(document: Document) -> Non
 @given(documents())
 def test_documents_through_pdf_say_the_same_text(document: Document) -> None:
     same_text(document, "pdf", write(document, "pdf"))
+
+
+def said(text: str, **more: object) -> Block:
+    return Block("paragraph", (Run(text, **more),))  # type: ignore[arg-type]  # marks
+
+
+#: What came back otherwise once.
+ONCE: dict[str, tuple[Block, ...]] = {
+    "label of an item": (Block("numbered", (Run("a"),), number=1, label="（1）"),),
+    "label of a todo": (Block("todo", (Run("a"),), label="1.1"), Block("bulleted", (), label="(a)"), Block("paragraph", (Run("b"),), depth=1)),
+    "signs in a name": (Block("image", (Run("a*b_c[d]"),), src="x.png"), Block("file", (Run("a*b_c[d]"),), src="x.png")),
+    "picture without name": (Block("bulleted", (Run("a"),)), Block("image", depth=1)),
+    "targets of all sorts": (said("a", link="file:///x"), said("b", link="javascript:x"), Block("image", (Run("i"),), src="data:image/png,x")),
+    "formula in signs": (Block("formula", (Run("a$$b"),)), Block("formula", (Run("a\n\n$$\nb"),))),
+    "raw left open": (Block("raw", (Run("<!-- a"),), info="html"), said("b"), Block("raw", (Run("<script>x"),), info="html"), said("c")),
+    "math left open": (Block("raw", (Run("$$ a"),), info="markdown"), said("b"), Block("formula", (Run("c"),))),
+    "dashes in an item": (Block("bulleted", (Run("---a"),)), said("b"), said("---")),
+    "item zero": (Block("bulleted", (Run("a"),)), Block("numbered", (Run("b"),), depth=1)),
+    "nothing between": (said("-\u200b_ "), Block("code", (Run("---> b"),))),
+    "rows of one cell": (Block("table", table=Table(((Cell((Run("a\nb"),), rowspan=2), Cell((Run("c"),))), (Cell((Run("d"),)),)))),),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("target", ["md", "docx", "html", "pdf"])
+@pytest.mark.parametrize("name", ONCE)
+def test_what_came_back_otherwise_once(name: str, target: Target) -> None:
+    told = Document(ONCE[name])
+    same_text(told, target, write(told, target))
+
+
+def test_what_is_spelled_otherwise_is_named_before() -> None:
+    assert {loss.code for loss in losses(Document(ONCE["formula in signs"]), "md")} == {"formula_as_code"}
+    assert {loss.code for loss in losses(Document(ONCE["raw left open"]), "md")} == {"raw_as_code"}
+    assert {loss.code for loss in losses(Document(ONCE["label of an item"]), "md")} == {"list_label"}
+
+
+@pytest.mark.parametrize("text", ["---a\nb\n---\nc\n", "- ---a\n\nb\n", "> ---\n> a\n> ---\n", "---\na\n"])
+def test_only_lines_of_dashes_at_the_head_are_front_matter(text: str) -> None:
+    document = read("a.md", text.encode())
+    assert all(block.info != "yaml" for block in document.blocks)
+    assert {"a", "b"} & set(text) <= set(document.text)
+    assert [block.info for block in read("a.md", b"----\na: b\n----\nc").blocks] == ["yaml", ""]
+
+
+def test_code_keeps_its_indents_and_blank_lines_through_word() -> None:
+    style = '<w:pStyle w:val="Code"/>'
+    styles = '<w:style w:type="paragraph" w:styleId="Code"><w:name w:val="Source Code"/></w:style>'
+    lines = ["", "def f():", "    if x:", "", "        pass  ", ""]
+    data = word(p("a") + "".join(p(line, properties=style) for line in lines) + p("b"), styles=styles)
+    assert [(b.type, b.text) for b in read("a.docx", data).blocks] == [
+        ("paragraph", "a"), ("code", "def f():\n    if x:\n\n        pass  "), ("paragraph", "b"),
+    ]  # fmt: skip
+    told = Document((Block("code", (Run("    a\n\n  b"),)), said("c")))
+    assert read("a.docx", write(told, "docx")).blocks[0].text == "    a\n\n  b"
+
+
+@pytest.mark.parametrize("target", ["md", "docx", "html"])
+@settings(max_examples=FEWER * 2)
+@given(document=hostile_documents())
+def test_whatever_a_document_holds_is_in_the_file(target: Target, document: Document) -> None:
+    same_text(document, target, write(document, target))
+
+
+@settings(max_examples=FEWER)
+@given(hostile_documents())
+def test_whatever_a_document_holds_is_on_the_paper(document: Document) -> None:
+    same_text(document, "pdf", write(document, "pdf"))
+
+
+@settings(max_examples=FEWER)
+@given(st.lists(st.sampled_from(PIECES), min_size=1, max_size=20).map("".join))
+def test_whatever_is_read_is_written_in_every_format(text: str) -> None:
+    for name in ("a.md", "a.html"):
+        try:
+            document = read(name, text.encode())
+        except ProblemError as refused:
+            assert refused.problem.details["reason"] == "empty"  # noqa: PT017  # both are right
+            continue
+        assert name != "a.md" or write(document, "md") == text.encode()
+        for target in ("md", "docx", "html"):
+            same_text(document, target, write(document, target))
+            again = Document(tuple(block.edited() for block in document.blocks))
+            same_text(again, target, write(again, target))
 
 
 @pytest.mark.parametrize("target", ["md", "docx", "html", "pdf"])

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import strategies as st
 from msgspec import structs
 
-from polyloop.formats.blocks import Block, Cell, Document, Run, Table, joined
+from polyloop.formats.blocks import BLOCK_TYPES, Block, Cell, Document, Run, Table, joined
 
 WORDS = (
     st.text("abcXYZ019,.;:!?()<>&\"'-_*[]\\#|~$`=+/@{}%^一二三四五六七八九十审计通知采购，。；：！？（）《》“”", min_size=1, max_size=12)
@@ -79,6 +79,52 @@ def documents(draw: Any) -> Document:
         else:
             blocks.append(Block(kind, draw(runs())))  # type: ignore[arg-type]  # as above
     return Document(tuple(blocks))
+
+
+#: What a reader of one format or another takes for markup.
+PIECES = (
+    *'a条款 *_`#-|\\。“>\u3000é\u00a0!\t\n\u200b+=&"~$[]<\xad', "  ", "1.", "<b>", "&amp;", "~~", "$$", "[x]", "[l](u)", "http://a.b", "---",
+    "<!--", "```", "![i](j)", "\n\n", "javascript:x", "<script>", "---\n", "# ", "- ", "> ", "well-",
+)  # fmt: skip
+TARGETS = ("", "", "", "https://a.b/c", "rel/x y", "#a", "javascript:x", "file:///x", "data:text/html,x", "a(b", "a)b\\", "<x>")
+HOSTILE = st.lists(st.sampled_from(PIECES), min_size=1, max_size=6).map("".join)
+
+
+@st.composite
+def hostile_runs(draw: Any, most: int = 3) -> tuple[Run, ...]:
+    marks = st.sampled_from(({}, {}, {}, {"bold": True}, {"italic": True}, {"code": True}, {"strike": True}, {"bold": True, "italic": True}))
+    return joined([Run(draw(HOSTILE), link=draw(st.sampled_from(TARGETS)), **draw(marks)) for _ in range(draw(st.integers(0, most)))])
+
+
+@st.composite
+def hostile_blocks(draw: Any) -> Block:
+    """Any block with any of its fields, at any depth."""
+    kind, depth = draw(st.sampled_from(BLOCK_TYPES)), draw(st.sampled_from((0, 0, 0, 1, 2, 9)))
+    if kind == "table":
+        extents = st.sampled_from((1, 1, 1, 2))
+        cells = st.builds(Cell, hostile_runs(2), extents, extents)
+        rows = draw(st.lists(st.lists(cells, min_size=1, max_size=3).map(tuple), min_size=1, max_size=3).map(tuple))
+        return Block("table", table=Table(rows, draw(st.integers(0, 1))), depth=depth)
+    if kind == "divider":
+        return Block("divider", depth=depth)
+    fields: dict[str, Any] = {}
+    if draw(st.integers(0, 5)) == 0:
+        fields["label"] = draw(st.sampled_from(("一、", "(1)", "A.", "（二）", "1.1")))
+    if kind == "heading":
+        fields["level"] = draw(st.integers(1, 9))
+    elif kind == "numbered":
+        fields["number"] = draw(st.integers(0, 12))
+    elif kind == "todo":
+        fields["done"] = draw(st.booleans())
+    elif kind in ("image", "file"):
+        fields["src"] = draw(st.sampled_from(("media:m12", "http://a/b.png", "x y.png", "", "javascript:x")))
+    elif kind in ("code", "raw"):
+        fields["info"] = draw(st.sampled_from(("", "py", "a b", "html", "markdown", "yaml")))
+    return Block(kind, draw(hostile_runs()), depth=depth, **fields)
+
+
+def hostile_documents() -> st.SearchStrategy[Document]:
+    return st.lists(hostile_blocks(), min_size=1, max_size=4).map(lambda blocks: Document(tuple(blocks)))
 
 
 def shape(document: Document) -> list[tuple[Any, ...]]:

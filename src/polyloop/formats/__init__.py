@@ -105,7 +105,7 @@ def writable(document: Document, target: Target) -> None:
 
 def same_text(document: Document, target: Target, data: bytes) -> None:
     """Re-open what `write(document, target)` gave and compare its text with the tree's. Raises task_failed where they differ."""
-    from polyloop.formats.check import compare, pieces
+    from polyloop.formats.check import compare, pieces, told
 
     if target == "pdf":
         from polyloop.formats.pdf_out import same_pdf_text
@@ -114,8 +114,7 @@ def same_text(document: Document, target: Target, data: bytes) -> None:
         return
     found = _read(target, f"file.{target}", data)
     raw = any(block.type == "raw" for block in document.blocks)
-    said = [block.label + (block.text or block.src if block.type in ("image", "file") else block.text) for block in found.blocks]
-    compare(pieces(document), "".join(said), whole=not raw)
+    compare(pieces(document, target), "".join(told(block, target) for block in found.blocks), whole=not raw)
 
 
 def losses(document: Document, target: Target) -> tuple[Loss, ...]:

@@ -184,6 +184,13 @@ def text_of(runs: tuple[Run, ...]) -> str:
     return "".join(run.text for run in runs)
 
 
+def shown(block: Block) -> tuple[Run, ...]:
+    """What a reader must see of a block: its runs with the computed label before them; a picture or file by its name."""
+    if block.type in ("image", "file"):
+        return (Run(block.text or block.src, link=block.src),)
+    return (Run(block.label + (" " if block.label.isascii() else "")), *block.runs) if block.label else block.runs
+
+
 def joined(runs: list[Run]) -> tuple[Run, ...]:
     """Neighbours with the same marks become one run; empty runs go."""
     out: list[Run] = []

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from polyloop.contract.problem import problem
-from polyloop.formats.blocks import Block, Document, printable
+from polyloop.formats.blocks import Block, Document, printable, shown, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from polyloop.formats import Target
 
 
 def squeezed(text: str) -> str:
@@ -28,11 +30,12 @@ def compare(wanted: Sequence[str], found: str, *, whole: bool) -> None:
         raise problem("task_failed", "the file holds text that nobody wrote", stage="verify", details={"found": text[at : at + 80]})
 
 
-def pieces(document: Document) -> list[str]:
+def pieces(document: Document, target: Target) -> list[str]:
     """What a reader of the file must find, block by block. Raw content is written as each format can: it is not asked for."""
-    return [_shown(block) for block in document.blocks if block.type != "raw"]
+    return [told(block, target) for block in document.blocks if block.type != "raw"]
 
 
-def _shown(block: Block) -> str:
-    text = block.text or block.src if block.type in ("image", "file") else block.text
-    return printable(block.label + text).replace("\r", "")
+def told(block: Block, target: Target) -> str:
+    """The text of a block as it is written. Markdown numbers its items itself (`list_label`)."""
+    bare = block.table is not None or block.type == "divider" or (target == "md" and block.type == "numbered")
+    return printable(block.text if bare else text_of(shown(block))).replace("\r", "")

@@ -125,12 +125,15 @@ class _Reader:
 
     def put(self, element: Element, properties: Element | None, style_id: str | None, runs: tuple[Run, ...], span: Span) -> None:
         item = self.item(properties, style_id)
+        level = self.heading_level(properties, style_id)
+        if item == _Item() and not level and self.styles.is_a(style_id, _CODE):  # first: blanks and blank lines are part of it
+            self.add("code", runs=joined([Run(text_of(runs))]), span=span)
+            return
         if not text_of(runs).strip() and not item.label and item.type == "paragraph":
             if _is_rule(element, properties):
                 self.add("divider", span=span)
             return
         runs = _stripped(runs)
-        level = self.heading_level(properties, style_id)
         box = _BOX.match(runs[0].text) if runs else None
         if self.styles.is_a(style_id, _TITLE) and not self.title:
             self.title = text_of(runs)
@@ -141,8 +144,6 @@ class _Reader:
             self.add("todo", runs=rest, done=box[1] != _BOXES[0], depth=item.depth, span=span)
         elif item.type != "paragraph":
             self.add(item.type, runs=runs, depth=item.depth, number=item.number, label=item.label, done=item.done, span=span)
-        elif self.styles.is_a(style_id, _CODE):
-            self.add("code", runs=(Run(text_of(runs)),), span=span)
         elif self.styles.is_a(style_id, _QUOTE):
             self.add("quote", runs=runs, span=span)
         elif self.styles.is_a(style_id, frozenset({"formula"})) or _is_formula(element):
@@ -242,14 +243,21 @@ def _outside_body(package: Package, losses: Counter[str]) -> None:
 
 
 def _merged_code(blocks: list[Block]) -> list[Block]:
-    """Word keeps a line of code per paragraph."""
-    out: list[Block] = []
+    """Word keeps a line of code per paragraph. Blank lines around it are none of it."""
+    groups: list[list[Block]] = []
     for block in blocks:
-        last = out[-1] if out else None
-        adjacent = last is not None and last.span is not None and block.span is not None and last.span.end + 1 == block.span.start
-        if last is not None and adjacent and block.type == last.type == "code" and last.span is not None and block.span is not None:
-            span = structs.replace(last.span, end=block.span.end)
-            out[-1] = structs.replace(last, runs=(Run(f"{last.text}\n{block.text}"),), span=span)
+        last = groups[-1][-1] if groups else None
+        if last is not None and block.type == last.type == "code" and last.span and block.span and last.span.end + 1 == block.span.start:
+            groups[-1].append(block)
         else:
-            out.append(structs.replace(block, order=len(out)))
+            groups.append([block])
+    out: list[Block] = []
+    for group in groups:
+        made, ending = group[0], group[-1].span
+        if made.type == "code":
+            text = "\n".join(block.text for block in group).strip("\n")
+            if not text.strip():
+                continue
+            made = structs.replace(made, runs=(Run(text),), span=structs.replace(made.span, end=ending.end) if made.span and ending else None)
+        out.append(structs.replace(made, order=len(out)))
     return out

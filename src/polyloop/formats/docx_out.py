@@ -8,7 +8,7 @@ import zipfile
 from typing import TYPE_CHECKING, Final
 from xml.sax.saxutils import escape, quoteattr
 
-from polyloop.formats.blocks import LIST_TYPES, Block, Document, Run, Table, grid, joint_at, printable
+from polyloop.formats.blocks import LIST_TYPES, Block, Document, Run, Table, grid, joint_at, printable, shown
 from polyloop.formats.docx_styles import LIST_IDS, MAX_LIST_DEPTH, XML, numbering, styles
 from polyloop.formats.links import safe_link
 
@@ -75,7 +75,7 @@ class _Body:
         elif block.type in LIST_TYPES and not (block.type == "numbered" and block.label):
             self.out.append(self.item(block))
         else:
-            runs = _shown(block)
+            runs = shown(block)
             style = f"Heading{min(max(block.level, 1), 9)}" if block.type == "heading" else _STYLE.get(block.type, "")
             if not style and block.depth:
                 style = "Quote" if self.parents.get(block.depth - 1) == "quote" else f"ListContinue{min(block.depth, 5)}"
@@ -86,7 +86,7 @@ class _Body:
         depth = min(block.depth, MAX_LIST_DEPTH)
         list_id = LIST_IDS["done" if block.done else block.type] if block.type != "numbered" else self.numbered(block, depth)
         place = f'<w:numPr><w:ilvl w:val="{depth}"/><w:numId w:val="{list_id}"/></w:numPr>'
-        return f"<w:p><w:pPr>{place}</w:pPr>{self.runs(block.runs)}</w:p>"
+        return f"<w:p><w:pPr>{place}</w:pPr>{self.runs(shown(block))}</w:p>"
 
     def numbered(self, block: Block, depth: int) -> int:
         """Runs on in the list open at this depth when the number is the next one, else begins a list at that number."""
@@ -148,13 +148,6 @@ class _Body:
                 xml = f'<w:hyperlink r:id="rId{number}">{xml}</w:hyperlink>'
             out.append(xml)
         return "".join(out)
-
-
-def _shown(block: Block) -> tuple[Run, ...]:
-    """A block's runs with what the reader must see before them: computed labels, the name of a picture that is not carried."""
-    if block.type in ("image", "file"):
-        return (Run(block.text or block.src, link=block.src),)
-    return (Run(block.label + (" " if block.label.isascii() else "")), *block.runs) if block.label else block.runs
 
 
 def _text(text: str) -> str:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from html import escape
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
-from polyloop.formats.blocks import LIST_TYPES, Block, Document, Node, Run, Table, joint_at, nodes, printable
+from polyloop.formats.blocks import LIST_TYPES, Block, Document, Node, Run, Table, joint_at, nodes, printable, shown, text_of
 from polyloop.formats.links import SAFE_SCHEMES, safe_link
 from polyloop.formats.problems import unreadable
 
@@ -33,19 +34,23 @@ _ATTRIBUTES: Final = {
 
 def write_html(document: Document) -> bytes:
     """UTF-8. Raw HTML in the tree is let through only as far as the sanitiser allows. Raises `library_missing`."""
-    try:
-        import nh3
-    except ImportError as error:
-        raise unreadable(document.name or "html", "library_missing", "writing HTML needs nh3") from error
+    if find_spec("nh3") is None:
+        raise unreadable(document.name or "html", "library_missing", "writing HTML needs nh3")
     body = "".join(_siblings(nodes(document.blocks)))
-    clean = nh3.clean(body, tags=_TAGS, attributes=_ATTRIBUTES, url_schemes=set(SAFE_SCHEMES), link_rel="noopener noreferrer")
     title = document.title or next((block.text for block in document.blocks if block.type == "heading"), document.name)
     lang = "zh-CN" if document.lang == "zh" else "en"
     return (
         f'<!DOCTYPE html>\n<html lang="{lang}">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{_escaped(' '.join(title.split()))}</title>\n<style>{_CSS}</style>\n</head>\n<body>\n{clean}</body>\n</html>\n"
+        f"<title>{_escaped(' '.join(title.split()))}</title>\n<style>{_CSS}</style>\n</head>\n<body>\n{_sanitised(body)}</body>\n</html>\n"
     ).encode()
+
+
+def _sanitised(body: str) -> str:
+    """Closed and harmless. Raw blocks come alone first: what one leaves open, a comment say, would take in all that follows it."""
+    import nh3
+
+    return nh3.clean(body, tags=_TAGS, attributes=_ATTRIBUTES, url_schemes=set(SAFE_SCHEMES), link_rel="noopener noreferrer")
 
 
 def _siblings(level: list[Node]) -> list[str]:
@@ -71,10 +76,9 @@ def _siblings(level: list[Node]) -> list[str]:
 def _node(node: Node) -> str:
     block = node.block
     children = "".join(_siblings(node.children))
-    text = _runs(block.runs)
+    text = _runs(shown(block))
     if block.type in LIST_TYPES:
-        label = _escaped(block.label) + " " if block.label else ""
-        box = ("☑ " if block.done else "☐ ") if block.type == "todo" else label
+        box = ("☑ " if block.done else "☐ ") if block.type == "todo" else ""
         return f"<li>{box}{text}{children}</li>\n"
     if block.type == "quote":
         first = f"<p>{text}</p>\n" if text else ""
@@ -83,14 +87,13 @@ def _node(node: Node) -> str:
 
 
 def _leaf(block: Block, text: str) -> str:
-    label = _escaped(block.label) + (" " if block.label.isascii() and block.label else "")
     if block.type == "heading":
         level = min(max(block.level, 1), 6)
-        return f"<h{level}>{label}{text}</h{level}>\n"
+        return f"<h{level}>{text}</h{level}>\n"
     if block.type in ("code", "formula"):
-        return f'<pre class="{block.type}"><code>{_escaped(block.text)}\n</code></pre>\n'
+        return f'<pre class="{block.type}"><code>{_escaped(text_of(shown(block)))}\n</code></pre>\n'
     if block.type == "raw":
-        return f"{block.text}\n" if block.info == "html" else f'<pre class="raw">{_escaped(block.text)}\n</pre>\n'
+        return f"{_sanitised(block.text)}\n" if block.info == "html" else f'<pre class="raw">{_escaped(block.text)}\n</pre>\n'
     if block.type == "divider":
         return "<hr>\n"
     if block.table is not None:
@@ -98,7 +101,7 @@ def _leaf(block: Block, text: str) -> str:
     if block.type in ("image", "file"):
         # The page is self-contained: a picture is not fetched, its place and name stay.
         return f"<figure><figcaption>{_linked(_escaped(block.text or block.src), block.src)}</figcaption></figure>\n"
-    return f"<p>{label}{text}</p>\n"
+    return f"<p>{text}</p>\n"
 
 
 def _table(table: Table) -> str:

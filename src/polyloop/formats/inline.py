@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from msgspec import structs
 
-from polyloop.formats.blocks import Run, joined, joint, printable
+from polyloop.formats.blocks import Run, joined, joint_at, printable, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,7 +57,7 @@ def runs_of(tokens: Sequence[Token]) -> tuple[tuple[Run, ...], dict[str, int]]:
             marks[_MARKS[name]] = marks.get(_MARKS[name], 0) + (1 if edge == "open" else -1)
         elif kind == "image":
             losses["inline_image"] = losses.get("inline_image", 0) + 1
-            put(token.content, link=str(token.attrs.get("src", "")))
+            put(alt_of(token), link=str(token.attrs.get("src", "")))
         elif kind == "html_inline":
             tag = _TAG.match(token.content)
             if tag and tag[2].lower() == "br":
@@ -75,6 +75,11 @@ def runs_of(tokens: Sequence[Token]) -> tuple[tuple[Run, ...], dict[str, int]]:
     return joined(runs), losses
 
 
+def alt_of(image: Token) -> str:
+    """The name of a picture as it reads: the token's own content is its markup."""
+    return text_of(runs_of(image.children or [])[0])
+
+
 #: How runs are put down in Markdown: where the text stands decides what a line end may look like and how the result is checked.
 Place = Literal["block", "heading", "cell"]
 _PLACE: Final[dict[Place, tuple[str, int]]] = {"block": ("{}", 1), "heading": ("# {}", 1), "cell": ("| {} |\n|---|\n", 3)}
@@ -90,7 +95,7 @@ def markdown_of(runs: tuple[Run, ...], reader: MarkdownIt, place: Place = "block
     The pleasant spelling is tried first and read back; where CommonMark would see it otherwise (marks that touch Chinese punctuation,
     text that looks like markup) the strict spelling is used: every sign escaped, marks as HTML tags.
     """
-    wanted = joined([_placed(run, before, place) for before, run in zip((Run(""), *runs), runs, strict=False)])
+    wanted = joined([_placed(runs, at, place) for at in range(len(runs))])
     pleasant = "".join(_pleasant(run) for run in wanted)
     if place != "block":
         pleasant = pleasant.replace("\\\n", "<br>")
@@ -104,10 +109,10 @@ def markdown_of(runs: tuple[Run, ...], reader: MarkdownIt, place: Place = "block
     return strict if strict != "<br>" else "&#10;"  # a tag alone would be a block of HTML
 
 
-def _placed(run: Run, before: Run, place: Place) -> Run:
+def _placed(runs: tuple[Run, ...], at: int, place: Place) -> Run:
     """A source's own line end survives in a block only."""
-    run = structs.replace(run, text=printable(run.text))
-    return Run(joint(before.text, "")) if run.wrap and place != "block" else run
+    run = structs.replace(runs[at], text=printable(runs[at].text))
+    return Run(joint_at(runs, at)) if run.wrap and place != "block" else run
 
 
 def _reads_as(text: str, wanted: tuple[Run, ...], reader: MarkdownIt, place: Place) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from polyloop.formats.blocks import LIST_TYPES, Block, Document, Loss, Run, printable
+from polyloop.formats.blocks import LIST_TYPES, Block, Document, Loss, Run, printable, shown, text_of
 from polyloop.formats.links import safe_link
 
 if TYPE_CHECKING:
@@ -20,6 +20,20 @@ def _spans(block: Block) -> bool:
 
 def _labelled(block: Block) -> bool:
     return block.type == "numbered" and bool(block.label)
+
+
+def _odd_formula(block: Block) -> bool:
+    from polyloop.formats.markdown_in import parser
+    from polyloop.formats.markdown_out import formula_fits
+
+    return block.type == "formula" and not formula_fits(printable(text_of(shown(block))), parser())
+
+
+def _open_raw(block: Block) -> bool:
+    from polyloop.formats.markdown_in import parser
+    from polyloop.formats.markdown_out import ends_itself
+
+    return block.type == "raw" and not ends_itself(printable(block.text), parser())
 
 
 def _controls(block: Block) -> bool:
@@ -42,6 +56,8 @@ _TESTS: Final[dict[str, tuple[tuple[str, Callable[[Block], bool]], ...]]] = {
         ("table_without_heads", lambda block: block.table is not None and block.table.header_rows != 1),
         ("heading_too_deep", lambda block: block.type == "heading" and block.level > 6),
         ("list_label", _labelled),
+        ("formula_as_code", _odd_formula),
+        ("raw_as_code", _open_raw),
     ),
     "html": (
         ("control_characters", _controls),

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from polyloop.formats.blocks import CONTAINER_TYPES, Align, Block, BlockType, Cell, Document, Loss, Run, Span, Table, joined, text_of
 from polyloop.formats.encoding import decode
-from polyloop.formats.inline import runs_of
+from polyloop.formats.inline import alt_of, runs_of
 from polyloop.formats.limits import MAX_NESTING
 from polyloop.formats.problems import unreadable
 
@@ -22,11 +22,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from markdown_it import MarkdownIt
+    from markdown_it.rules_block import StateBlock
     from markdown_it.token import Token
 
 _LINE: Final = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+\Z")
 #: Possessive: a line of a million markers takes one look at each.
 _ONLY_MARKERS: Final = re.compile(r"[\s>\-+*]*+(?:\d{1,9}[.)][\s>\-+*]*+)?\Z")
+_DASHES: Final = re.compile(r"-{3,}")
 _TODO: Final = re.compile(r"\[([ xX])\](?:[ \t]+|\Z)")
 _LEAVES: Final = frozenset({"inline", "heading_open", "fence", "code_block", "html_block", "hr", "math_block", "front_matter"})
 
@@ -43,13 +45,27 @@ def parser() -> MarkdownIt:
     try:
         from markdown_it import MarkdownIt
         from mdit_py_plugins.dollarmath import dollarmath_plugin
-        from mdit_py_plugins.front_matter import front_matter_plugin
     except ImportError as error:
         raise unreadable("markdown", "library_missing", "needs markdown-it-py and mdit-py-plugins") from error
     made = MarkdownIt("commonmark", {"maxNesting": MAX_NESTING}).enable(["table", "strikethrough"])
-    made.use(dollarmath_plugin).use(front_matter_plugin).disable("math_inline")
-    made.normalizeLink = lambda url: url  # targets stay as written; the writers judge them
+    made.use(dollarmath_plugin).disable("math_inline")
+    made.block.ruler.before("table", "front_matter", _front_matter)
+    made.normalizeLink = lambda url: url  # targets stay as written, and links stay links; the writers judge them
+    made.validateLink = lambda url: True  # noqa: ARG005  # called by position
     return made
+
+
+def _front_matter(state: StateBlock, start: int, end: int, silent: bool) -> bool:  # noqa: FBT001  # a rule of the parser
+    """Lines between two of dashes at the head of the file, and nowhere else: the usual rule takes in text beside dashes and in lists."""
+    lines = [state.src[state.bMarks[at] : state.eMarks[at]].rstrip() for at in range(end)] if start == 0 and state.level == 0 else []
+    if not lines or not _DASHES.fullmatch(lines[0]):
+        return False
+    last = next((at for at in range(1, end) if lines[at] == "..." or (_DASHES.fullmatch(lines[at]) and len(lines[at]) >= len(lines[0]))), 0)
+    if last and not silent:
+        token = state.push("front_matter", "", 0)
+        token.content, token.map = "\n".join(lines[: last + 1]), [0, last + 1]
+        state.line = last + 1
+    return bool(last)
 
 
 def read_markdown(name: str, data: bytes) -> Document:
@@ -168,7 +184,7 @@ class _Walk:
 
     def text(self, token: Token) -> None:
         if not self.heading and (picture := _only_image(token)) is not None:
-            self.add("image", token, src=str(picture.attrs.get("src", "")), runs=joined([Run(picture.content)]))
+            self.add("image", token, src=str(picture.attrs.get("src", "")), runs=joined([Run(alt_of(picture))]))
             return
         runs = self.runs(token)
         if self.heading:
@@ -206,7 +222,7 @@ class _Walk:
         elif token.type == "html_block":
             self.add("raw", token, runs=(Run(token.content.removesuffix("\n").lstrip(" ")),), info="html")
         elif token.type == "front_matter":
-            self.add("raw", token, runs=(Run(f"---\n{token.content}\n---"),), info="yaml")
+            self.add("raw", token, runs=(Run(token.content),), info="yaml")
         elif token.type == "math_block":
             self.add("formula", token, runs=(Run(token.content.strip()),))
         elif token.type == "hr":

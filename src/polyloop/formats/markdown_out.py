@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, structs
 
-from polyloop.formats.blocks import CONTAINER_TYPES, LIST_TYPES, Block, Document, Run, Table, grid, printable
+from polyloop.formats.blocks import CONTAINER_TYPES, LIST_TYPES, Block, Document, Run, Table, grid, printable, shown, text_of
 from polyloop.formats.inline import markdown_of
 from polyloop.formats.markdown_in import parser, read_markdown
 
@@ -49,7 +49,7 @@ def write_markdown(document: Document) -> bytes:
         prefix = "".join(container.prefix for container in opened)
         first = "".join(container.first or container.prefix for container in opened)
         moved = block.order != last_kept + 1
-        verbatim = kept and _still_fits(document.blocks, at, prefix, opened, moved=moved)
+        verbatim = kept and _still_fits(document.blocks, at, prefix, opened, reader, moved=moved)
         if previous is not None and first == prefix and (moved or not verbatim):
             out.append(_gap(out, previous, block, prefix, line_end))
         waits = not verbatim and _waits_for_child(document.blocks, at)
@@ -69,20 +69,20 @@ def write_markdown(document: Document) -> bytes:
     return "".join(out).encode()
 
 
-def _still_fits(blocks: tuple[Block, ...], at: int, prefix: str, opened: list[_Container], *, moved: bool) -> bool:
+def _still_fits(blocks: tuple[Block, ...], at: int, prefix: str, opened: list[_Container], reader: MarkdownIt, *, moved: bool) -> bool:
     """The source may stand: it is there, and under containers spelled anew its lines still begin as lines in them must."""
     block = blocks[at]
-    if block.source is None or _leans(blocks, at, moved=moved):
+    if block.source is None or _leans(blocks, at, reader, moved=moved):
         return False
     if any(container.anew for container in opened):
         return not any(container.first for container in opened) and _stands_in(block, prefix)
     # An empty source: its marker stands in the line of the first child (or that one's), which must still be there and untouched.
     while at + 1 < len(blocks) and blocks[at].source == "" and blocks[at + 1].order == blocks[at].order + 1:
         at += 1
-    return bool(blocks[at].source) and not _leans(blocks, at, moved=moved)
+    return bool(blocks[at].source) and not _leans(blocks, at, reader, moved=moved)
 
 
-def _leans(blocks: tuple[Block, ...], at: int, *, moved: bool) -> bool:
+def _leans(blocks: tuple[Block, ...], at: int, reader: MarkdownIt, *, moved: bool) -> bool:
     """Whether a block is what it is only between the neighbours it was read with, and has got others (`moved`: above it).
 
     A fence that only the end of its container closed would take in what follows now; an indented block would join a list above it;
@@ -94,10 +94,15 @@ def _leans(blocks: tuple[Block, ...], at: int, *, moved: bool) -> bool:
         return True
     opening = _FENCE.match(lines[0]) if block.type == "code" else None  # a formula is none before its own end stands
     if opening is None:
-        return False
+        return block.type == "raw" and not ends_itself(block.text, reader) and _meets_another(blocks, at)
     closed = len(lines) > 1 and re.match(rf"[> \t]*{re.escape(opening[1])}[`~$]*\s*\Z", lines[-1]) is not None
+    return not closed and _meets_another(blocks, at)
+
+
+def _meets_another(blocks: tuple[Block, ...], at: int) -> bool:
+    """Whether another block follows than the one that did where this one was read."""
     below = blocks[at + 1] if at + 1 < len(blocks) else None
-    return not closed and below is not None and (below.source is None or below.order != block.order + 1)
+    return below is not None and (below.source is None or below.order != blocks[at].order + 1)
 
 
 def _stands_in(block: Block, prefix: str) -> bool:
@@ -117,7 +122,7 @@ def _gap(out: list[str], previous: Block, block: Block, prefix: str, line_end: s
     gap = "" if tail.endswith(("\n", "\r")) else line_end
     blank = not _LINE_END.split(tail)[-1 if gap else -2].strip("> \t")
     # Right under text an empty item would be its underline, and a list that begins at another number than 1 more of it.
-    joins_text = not block.runs or (block.number > 1 and block.depth > previous.depth)
+    joins_text = not _said(block) or (block.type == "numbered" and block.number != 1 and block.depth > previous.depth)
     tight = block.type in LIST_TYPES and previous.type in LIST_TYPES and not joins_text
     return gap if blank or tight else gap + prefix.rstrip() + line_end
 
@@ -136,10 +141,15 @@ def _marker(block: Block) -> str:
     return f"{block.number}. " if block.type == "numbered" else "- "
 
 
+def _said(block: Block) -> tuple[Run, ...]:
+    """What stands in a block's lines. A list numbers its items itself."""
+    return block.runs if block.type == "numbered" else shown(block)
+
+
 def _waits_for_child(blocks: tuple[Block, ...], at: int) -> bool:
     block = blocks[at]
     has_child = at + 1 < len(blocks) and blocks[at + 1].depth > block.depth
-    return block.type in CONTAINER_TYPES and block.type != "todo" and not block.runs and has_child
+    return block.type in CONTAINER_TYPES and block.type != "todo" and not _said(block) and has_child
 
 
 def _spelled(block: Block, reader: MarkdownIt) -> list[str]:
@@ -155,25 +165,40 @@ def _spelled(block: Block, reader: MarkdownIt) -> list[str]:
 
 
 def _lines(block: Block, reader: MarkdownIt) -> list[str]:
-    text = printable(block.text)
-    if block.type == "code":
-        fence = "`" * max(3, 1 + max((len(ticks) for ticks in re.findall("`{3,}", text)), default=2))
-        return [fence + re.sub(r"[`\r\n]", "", printable(block.info)), *_split(text), fence]
-    if block.type == "formula":
+    text = printable(text_of(shown(block)) if block.type in ("code", "formula") else block.text)
+    if block.type == "formula" and formula_fits(text, reader):
         return ["$$", *_split(text), "$$"]
-    if block.type == "raw":
+    if block.type == "raw" and ends_itself(text, reader):
         return _split(text)
+    if block.type in ("code", "formula", "raw"):
+        fence = "`" * max(3, 1 + max((len(ticks) for ticks in re.findall("`{3,}", text)), default=2))
+        return [fence + ("math" if block.type == "formula" else re.sub(r"[`\r\n]", "", printable(block.info))), *_split(text), fence]
     if block.type == "divider":
         return ["***"]  # three dashes could be taken for front matter, a heading's underline, or the item's own marker
     if block.table is not None:
         return _table(block.table, reader)
-    runs = (Run(block.label), *block.runs) if block.label and block.type not in LIST_TYPES else block.runs
+    runs = _said(block)
     if block.type == "heading":
         return [("#" * min(max(block.level, 1), 6) + " " + markdown_of(runs, reader, "heading")).rstrip()]
     if block.type in ("image", "file"):
-        linked = markdown_of((Run(text.replace("\n", " ") or block.src, link=block.src or "#"),), reader)
+        linked = markdown_of((Run(text.replace("\n", " ") or block.src, link=block.src or "#"),), reader) or "[](<>)"
         return ["!" + linked if block.type == "image" else linked[:-1] + ' "file")']
     return _split(markdown_of(runs, reader)) if runs else []
+
+
+def formula_fits(text: str, reader: MarkdownIt) -> bool:
+    """Whether it reads back as one formula between its signs. What holds them itself, or is empty, does not, and is written as code."""
+    found = reader.parse(f"$$\n{text}\n$$")
+    return [token.type for token in found] == ["math_block"] and found[0].content.strip() == text.strip()
+
+
+def ends_itself(raw: str, reader: MarkdownIt) -> bool:
+    """Whether what follows raw content is not taken into it: a comment or fence may be left open. Such is written as code."""
+    if raw[:1] in (" ", "\t"):
+        return False
+    place = raw.count("\n") + 2
+    found = reader.parse(f"{raw}\n\n.\n\n$$\n\n---")
+    return any(token.type == "paragraph_open" and token.level == 0 and token.map == [place, place + 1] for token in found)
 
 
 def _split(text: str) -> list[str]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from polyloop.contract.problem import problem
-from polyloop.formats.blocks import Block, Document, Run, Table, grid, joint_at, printable
+from polyloop.formats.blocks import Block, Document, Run, Table, grid, joint_at, printable, shown
 from polyloop.formats.check import squeezed
 from polyloop.formats.font import FONT, characters
 from polyloop.formats.links import SAFE_SCHEMES, safe_link
@@ -34,7 +34,7 @@ _KINDS: Final = {"raw": "code", "image": "paragraph", "file": "paragraph"}
 def unknown(document: Document) -> tuple[str, ...]:
     """Characters the font has no sign for, in the order they come."""
     known = characters()
-    seen = dict.fromkeys(char for piece in _pieces(document) for char in piece if char not in known)
+    seen = dict.fromkeys(char for block in document.blocks for piece in _texts(block) for char in piece if char not in known)
     return tuple(char for char in seen if not char.isspace() and unicodedata.category(char) != "Cf")
 
 
@@ -68,17 +68,25 @@ def same_pdf_text(document: Document, data: bytes) -> None:
     """Re-open a PDF and compare its text with what was set, blanks and line ends aside. Raises task_failed."""
     from polyloop.formats.pdf_in import text_of_pages
 
-    found, wanted = squeezed(_bare(text_of_pages("file.pdf", data))), squeezed(_bare("".join(_pieces(document))))
-    broken = any(len(cell.text) > _CELL_CHARS for b in document.blocks if b.table for row in b.table.rows for cell in row)
-    # A row that breaks over pages is told page by page: then nothing may be missing, but the order is the paper's.
-    if found != wanted and not (broken and sorted(found) == sorted(wanted)):
-        at = next((n for n, (a, b) in enumerate(zip(found, wanted, strict=False)) if a != b), min(len(found), len(wanted)))
-        details = {"at": at, "expected": wanted[at : at + 40], "found": found[at : at + 40]}
-        raise problem("task_failed", "the file does not hold the text that was written", stage="verify", details=details)
+    found, at = squeezed(_bare(text_of_pages("file.pdf", data))), 0
+    for number, block in enumerate(document.blocks):
+        wanted = squeezed(_bare("".join(_texts(block))))
+        held = found[at : at + len(wanted)]
+        if held != wanted and not (_out_of_order(block) and sorted(held) == sorted(wanted)):
+            details = {"block": number, "expected": wanted[:80], "found": held[:80]}
+            raise problem("task_failed", "the file does not hold the text that was written", stage="verify", details=details)
+        at += len(wanted)
+    if at != len(found):
+        raise problem("task_failed", "the file holds text that nobody wrote", stage="verify", details={"found": found[at : at + 80]})
+
+
+def _out_of_order(block: Block) -> bool:
+    """A row that breaks over pages is told page by page, a cell of several rows after others: nothing is missing, the order is the paper's."""
+    return block.table is not None and any(len(cell.text) > _CELL_CHARS or cell.rowspan > 1 for row in block.table.rows for cell in row)
 
 
 def _bare(text: str) -> str:
-    """Without the characters that have no sign of their own."""
+    """Without the characters that have no sign of their own: an extractor takes what follows one for something else."""
     return "".join(char for char in text if unicodedata.category(char) != "Cf")
 
 
@@ -86,36 +94,24 @@ def _number(block: Block) -> str:
     return f"{block.number}." if block.type == "numbered" and not block.label else ""
 
 
-def _pieces(document: Document) -> list[str]:
-    """All text that is set, in its order."""
-    out: list[str] = []
-    for block in document.blocks:
-        cells = [cell.runs for row in block.table.rows for cell in row] if block.table else [_runs(block)]
-        out += [_number(block), *(run.text for runs in cells for run in _set(runs))]
-    return out
-
-
-def _runs(block: Block) -> Sequence[Run]:
-    """A block's runs with the label before them; a picture or file by its name."""
-    if block.type in ("image", "file"):
-        return (Run(block.text or block.src, link=block.src),)
-    return (Run(block.label + (" " if block.label.isascii() else "")), *block.runs) if block.label else block.runs
+def _texts(block: Block) -> list[str]:
+    """All text that is set of a block, in its order."""
+    cells = [cell.runs for row in block.table.rows for cell in row] if block.table else [shown(block)]
+    return [_number(block), *(run.text for runs in cells for run in _set(runs))]
 
 
 def _set(runs: Sequence[Run]) -> list[Run]:
-    """Runs as they are printed: soft line ends joined, tabs and odd blanks as blanks, no hyphen that only shows where a word is broken."""
+    """Runs as they are printed: soft line ends joined, odd blanks as blanks, nothing without a sign."""
     out: list[Run] = []
     for at, run in enumerate(runs):
         text = run.text
         if run.wrap:
             text = joint_at(runs, at)
-        text = "".join(" " if char != "\n" and char.isspace() and char not in characters() else char for char in _printed(text))
+        text = "".join(
+            " " if char != "\n" and char.isspace() and char not in characters() else char for char in _bare(printable(text.replace("\r", "")))
+        )
         out.append(Run(text, run.bold, run.italic, run.code, run.strike, run.link))
     return out
-
-
-def _printed(text: str) -> str:
-    return printable(text.replace("\r", "").replace("\xad", ""))
 
 
 def _block(block: Block) -> dict[str, Any]:
@@ -129,7 +125,7 @@ def _block(block: Block) -> dict[str, Any]:
         told["d"] = block.done
     if block.table is not None:
         return told | _table(block.table)
-    return told | {"r": [_run(run, verbatim=kind == "code") for run in _set(_runs(block))]}
+    return told | {"r": [_run(run, verbatim=kind == "code") for run in _set(shown(block))]}
 
 
 def _run(run: Run, *, verbatim: bool = False) -> dict[str, Any]:

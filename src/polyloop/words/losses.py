@@ -19,6 +19,7 @@ LOSS_WORDS: Final[dict[str, tuple[str, str]]] = {
     "file_as_link": ("附件块写成链接", "attached files are written as links"),
     "footnote_position": ("脚注和尾注放在文末，正文中的位置未保留", "notes follow the text; their places in it are not kept"),
     "form_fields": ("表单控件未读取", "form fields are not read"),
+    "formula_as_code": ("含有公式标记的公式写成代码块", "formulas that hold the formula signs are written as code"),
     "formula_layout": ("公式只保留文字", "formulas are kept as text only"),
     "formula_without_value": ("没有计算结果的公式读作空", "formulas without a computed value are read as empty"),
     "formulas_as_values": ("公式只保留计算结果", "formulas are kept as their values"),
