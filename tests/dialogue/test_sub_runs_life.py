@@ -179,3 +179,32 @@ def test_it_is_shown_watched_and_logged(tmp_path: Path) -> None:
     last = json.loads(command(tmp_path, "watch", "top", "--json", *place).out.splitlines()[-1])
     assert last["finalAnswer"] == command(tmp_path, "show", "top", "--json", *place).said["finalAnswer"]
     assert last["finalAnswer"].startswith("# ")
+
+
+def test_a_caller_is_told_that_a_person_is_needed_and_the_audit_file_has_both(tmp_path: Path) -> None:
+    """Exit code 5, and not the 10 of work that goes on by itself."""
+    family = Family(tmp_path)
+    path = family.lay_top(LOOK, DONE, sub=(READ, ASK, FOUND))
+    run = ("run", path, "--audit-to", "audit.jsonl", "--json", "--store", family.store)
+    asked = command(tmp_path, *run)
+    assert (asked.code, asked.said["waiting"]["kind"]) == (5, "run")
+    assert "回答正在等待的问题" in asked.said["finalAnswer"]
+    family.answer("top", {"choice": "left"})
+    assert command(tmp_path, *run).code == 0
+    lines = [json.loads(line) for line in (tmp_path / "audit.jsonl").read_text().splitlines()]
+    done = [(x["run"] == "top", x["payload"]["tool"]) for x in lines if x["type"] == "tool_call" and x["payload"].get("status") == "ok"]
+    assert sorted(done) == [(False, "ask_user"), (False, "submit"), (False, "workspace_read_lines"), (True, "sub_run"), (True, "submit")]
+
+
+def test_a_run_that_was_not_begun_from_here_is_not_taken_for_one(tmp_path: Path) -> None:
+    """Its id can be worked out before it is begun: whoever has it then is not asked, driven or ended."""
+    family = Family(tmp_path)
+    family.begin(LOOK, DONE, sub=(FOUND,), run="probe")
+    (child,) = family.below("probe")
+    (tmp_path / "twin").mkdir()
+    other = Family(tmp_path / "twin")
+    other.run(other.lay(child, DONE, tools='"submit"'))
+    ended = other.begin(LOOK, DONE, sub=(FOUND,), run="probe")
+    assert ended.reason == "completed"
+    assert [told["error"]["kind"] for told in other.heard("probe") if "error" in told] == ["conflict"]
+    assert other.proofs("probe") == []

@@ -11,6 +11,7 @@ from polyloop.contract.problem import bad_arguments, problem
 from polyloop.dialogue.questions import Question, answered, heard
 from polyloop.dialogue.thread import Round, below
 from polyloop.kernel import records as r
+from polyloop.kernel.objects import RunResult
 
 from .approvals import PERSON
 from .rounds import thread_of
@@ -28,6 +29,14 @@ async def asking(runs: Runs, run_id: str) -> str:
     subs = below(r.decode(s.kind, s.body) for s in read.sealed if s.body is not None)
     asked = [run for run in (run_id, *reversed(subs)) if (await thread_of(runs.log, runs.scope, run)).last is not None]
     return next(iter(asked), run_id)
+
+
+async def awaits_person(runs: Runs, result: RunResult) -> bool:
+    """Whether a run that waits goes on only once a person has answered, it or the sub-run it waits for."""
+    if result.waiting is None or result.waiting.kind != "run":
+        return result.waiting is not None and result.waiting.kind == "answer"
+    below = (await runs.read(result.waiting.token)).result.waiting
+    return below is not None and below.kind == "answer"
 
 
 async def question(runs: Runs, run_id: str) -> Round:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from msgspec.structs import replace
 
-from polyloop.contract.problem import FieldProblem, Problem, ProblemError, bad_arguments
+from polyloop.contract.problem import FieldProblem, Problem, ProblemError, bad_arguments, problem
 from polyloop.dialogue.deeds import facts
 from polyloop.dialogue.sub_run import ABOUT, SUB_RUN, Below, sub_run_id
 from polyloop.kernel import records as r
@@ -56,12 +56,16 @@ class SubRuns:
         return await self.go_on(action)
 
     async def look(self, action: Action) -> Below | None:
+        child = sub_run_id(action.key)
         try:
-            return _below(await self._runs.read(sub_run_id(action.key)))
+            read = await self._runs.read(child)
         except ProblemError as error:
             if error.problem.kind != "not_found":
                 raise
             return None
+        if read.start.parent != action.run_id or not read.start.root:
+            raise problem("conflict", f"{child} is a run that was not begun from here", operation=SUB_RUN, stage="precondition")
+        return _below(read)
 
     async def end(self, action: Action) -> Below:
         await self._runs.cancel(sub_run_id(action.key), "", action.run_id, self._wire)

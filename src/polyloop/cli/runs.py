@@ -9,11 +9,12 @@ import signal
 import sys
 from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, Final, cast
 
 import typer
 from msgspec.structs import replace
 
+from polyloop.app.answers import awaits_person
 from polyloop.app.approvals import PERSON
 from polyloop.app.export import FORMATS, chain, land
 from polyloop.app.final import final_answer, final_of
@@ -32,6 +33,8 @@ from .frame import Place, T, carry_out, command_line, exit_code, leave, outcome,
 from .live import progress
 from .timeline import print_timeline
 
+#: Exit code of a run that waits for a person's answer, also where a sub-run of it asks.
+EXIT_ASKED: Final = 5
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="Run id.")]
 AuditOption = Annotated[Path | None, typer.Option("--audit-to", help="Also write model steps and tool calls to this file.")]
 
@@ -57,17 +60,17 @@ async def with_runs(place: Place, work: Callable[[Runs], Coroutine[Any, Any, T]]
 
 
 def _drive(place: Place, work: Callable[[Runs], Coroutine[Any, Any, RunResult]]) -> None:
-    async def told(runs: Runs) -> tuple[RunResult, str]:
+    async def told(runs: Runs) -> tuple[RunResult, str, int]:
         result = await work(runs)
         # What the log could not take is not in it: there is nothing to tell the truth from.
-        return result, await final_answer(runs, result.run_id, place.lang) if result.persisted else ""
+        answer = await final_answer(runs, result.run_id, place.lang) if result.persisted else ""
+        return result, answer, EXIT_ASKED if await awaits_person(runs, result) else exit_code(result)
 
     report(place, *carry_out(place, lambda: with_runs(place, told)))
 
 
-def report(place: Place, result: RunResult, answer: str) -> None:
+def report(place: Place, result: RunResult, answer: str, code: int) -> None:
     """Print an outcome, and the answer for a person, and leave with its exit code."""
-    code = exit_code(result)
     if place.as_json:
         place.print_json({**run_json(result), "finalAnswer": answer or None})
     else:
