@@ -28,7 +28,7 @@ WISH.pop("logicalModelId")
 
 def outside(kind: str, url: str) -> Settings:
     """The settings of a place with one provider over HTTP."""
-    return Settings((Named(channel="x", kind=kind, url=url, graph=GRAPH),), Catalog((*EMBEDDED, MODEL)))
+    return Settings((Named(channel="x", kind=kind, url=url, graph=GRAPH if kind == "comfyui" else {}),), Catalog((*EMBEDDED, MODEL)))
 
 
 def forked(work) -> int:

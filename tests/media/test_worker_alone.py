@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 
 import pytest
 
+from polyloop.journal.carry import Caller
 from polyloop.media import limits
 from polyloop.media.provider import Found, Job, Output
 from tests.media.room import Clock, picture, played, room
@@ -156,3 +158,63 @@ def test_a_word_that_takes_most_of_a_lease_is_given_a_new_one(here, play):
     other = played(here, play.ScriptedProvider(), clock)
     played(here, play.ScriptedProvider(poll=[slow(play.DONE)], fetch=[slow(play.red())]), clock).all()
     assert taken == [None, None]
+
+
+def test_one_layer_that_was_lost_is_recovered_and_the_others_stay(here):
+    _upload(here, "src", scene("two things")[0])
+    ticket, _ = here.call("image_layer_split", SPLIT)
+    here.worker.all()
+    state = here.board("canvas_get_state")["snapshotHash"]
+    here.board("canvas_delete_nodes", {"snapshotHash": state, "nodeIds": ["cut_2"]}, approved_by="person")
+    done, code = here.call("task_recover", {"taskId": ticket["taskId"], "nodeId": "again"})
+    assert (code, done["data"]["nodeIds"]) == (0, ["again"])
+    told, _ = here.call("task_get", {"taskId": ticket["taskId"]})
+    assert told["result"]["nodeIds"] == ["cut", "again", "cut_3"]
+    assert here.node("again")["asset"]["assetId"] == told["result"]["layers"][1]["asset"]["assetId"]
+    assert here.call("task_recover", {"taskId": ticket["taskId"], "nodeId": "more"})[0]["error"]["details"]["issue"] == "delivered"
+
+
+@pytest.mark.parametrize("gone", ["every file", "one file"])
+def test_a_result_whose_files_are_gone_is_not_recovered_and_says_so(here, gone):
+    _upload(here, "src", scene("two things")[0])
+    ticket, _ = here.call("image_layer_split", SPLIT)
+    here.worker.all()
+    second = here.node("cut_2")["asset"]["assetId"].removeprefix("sha256:")
+    state = here.board("canvas_get_state")["snapshotHash"]
+    here.board("canvas_delete_nodes", {"snapshotHash": state, "nodeIds": ["cut", "cut_2", "cut_3"]}, approved_by="person")
+    here.db.write_sync(lambda tx: tx.run("delete from media_asset where ? or sha256 = ?", int(gone == "every file"), second))
+    told, code = here.call("task_recover", {"taskId": ticket["taskId"], "nodeId": "again"})
+    assert (code, told["error"]["details"]["issue"]) == (2, "no_result")
+
+
+def test_a_reference_that_is_gone_stops_the_task_before_anything_is_sent(here, play):
+    here.call("generate_media", picture("ref", "a coat"))
+    here.worker.all()
+    ticket, _ = here.call("generate_media", picture("n", "again", referenceNodeIds=["ref"]))
+    here.db.write_sync(lambda tx: tx.run("delete from media_asset"))
+    provider = play.ScriptedProvider()
+    played(here, provider).all()
+    assert (_state(here, ticket), provider.seen) == (("failed", "refunded"), [])
+
+
+def test_a_file_is_told_as_it_is_kept(here):
+    """One that was generated, saved and brought again is still synthetic."""
+    here.call("generate_media", picture())
+    here.worker.all()
+    data = asyncio.run(here.media.file("p1", Caller(within=here.canvas)))[1]
+    told, _ = here.call("upload", {"nodeId": "again", "title": "p", "file": base64.b64encode(data).decode()})
+    assert told["data"]["asset"]["synthetic"] is True
+    assert here.db.look(lambda tx: tx.rows("select distinct target from op_entry where entry like '%media.%'")) == [(here.canvas,)]
+
+
+def test_an_icon_on_nothing_has_no_two_layers():
+    from PIL import Image, ImageDraw
+
+    from polyloop.contract.problem import ProblemError
+    from polyloop.media.layers import split
+
+    icon = Image.new("RGBA", (200, 200), (0, 0, 0, 0))
+    ImageDraw.Draw(icon).ellipse((50, 50, 150, 150), fill=(220, 30, 30, 255))
+    for method, points in (("colour-regions", ()), ("point-cut", [(0.02, 0.02)]), ("point-cut", [(0.5, 0.5)])):
+        with pytest.raises(ProblemError, match="nothing in this picture to part"):
+            split(icon, method, points)

@@ -6,6 +6,7 @@ guessed, joined together or made cheaper. Seed: S1.28, S1.34, S1.35, S1.45, S1.6
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
@@ -15,14 +16,16 @@ from msgspec.structs import replace
 
 from ..contract.problem import FieldProblem
 from ..contract.snapshot import stamp
-from ..contract.spend import Quote, micro
+from ..contract.spend import Quote, micro, vague
+from . import limits
 from .provider import Mode
 
 MODES: Final = ("image", "video", "audio")
+_SIZE: Final = re.compile(r"[1-9][0-9]{0,4}x[1-9][0-9]{0,4}")
 
 
-class Price(Struct, frozen=True, rename="camel", kw_only=True):
-    """One tier. It holds up to this size and length (0 = any); per `task`, or per `second` of the result."""
+class Price(Struct, frozen=True, rename="camel", kw_only=True, forbid_unknown_fields=True):
+    """One tier. It holds up to this size and length (0 = any); per `task`, or per `second` of the result. Raises ValueError for no amount."""
 
     tier: str
     credits: str
@@ -31,8 +34,13 @@ class Price(Struct, frozen=True, rename="camel", kw_only=True):
     max_height: int = 0
     max_seconds: float = 0
 
+    def __post_init__(self) -> None:
+        micro(self.credits)
+        if limit := vague({"max_width": self.max_width, "max_height": self.max_height, "max_seconds": self.max_seconds}):
+            raise ValueError(f"price {self.tier!r}: {limit} is no amount")
 
-class References(Struct, frozen=True, rename="camel"):
+
+class References(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     """How many of each kind may be given along."""
 
     image: int = 0
@@ -41,7 +49,10 @@ class References(Struct, frozen=True, rename="camel"):
 
 
 class Model(Struct, frozen=True, rename="camel", kw_only=True, forbid_unknown_fields=True):
-    """`channel` = the provider's name in the settings; either `logical_id` names it, or channel and key together. `sizes` as "WxH"."""
+    """`channel` = the provider's name in the settings; either `logical_id` names it, or channel and key together. `sizes` as "WxH".
+
+    Raises ValueError for sizes, lengths and numbers that are none.
+    """
 
     name: str
     mode: Mode
@@ -58,6 +69,16 @@ class Model(Struct, frozen=True, rename="camel", kw_only=True, forbid_unknown_fi
     prices: tuple[Price, ...] = ()
     synthetic: bool = False
     splits: str = ""
+
+    def __post_init__(self) -> None:
+        least, most = self.seconds
+        counts = {"prompt_chars": self.prompt_chars, **{name: getattr(self.references, name) for name in MODES}}
+        if wrong := next((size for size in self.sizes if not _SIZE.fullmatch(size)), ""):
+            raise ValueError(f"model {self.name!r}: a size is WIDTHxHEIGHT, not {wrong!r}")
+        if not 0 <= least <= most <= limits.SECONDS or (self.default_seconds and not least <= self.default_seconds <= most):
+            raise ValueError(f"model {self.name!r}: seconds go from the least to the most, {limits.SECONDS} at most; the default lies between")
+        if wrong := vague(counts):
+            raise ValueError(f"model {self.name!r}: {wrong} is no amount")
 
     @property
     def selection(self) -> dict[str, str]:

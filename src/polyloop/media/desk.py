@@ -77,7 +77,7 @@ class Desk:
 
     def intend(self, command: leaf.Intend) -> Entry | None:
         self._pay(command.entry)  # first, so that a cap that is reached leaves nothing written
-        taken = operations.intend(self._tx, self._rooms.tenant, Recorded(command.entry, "{}", self._caller.session))
+        taken = operations.intend(self._tx, self._rooms.tenant, Recorded(command.entry, "{}", self._caller.session, self._caller.within))
         if taken is None:
             self._close_question(command.entry.request, command.approval)
         self._tx.run(f"savepoint {SAVEPOINT}")

@@ -18,6 +18,7 @@ from typing import Any, Final, cast
 from urllib.parse import quote, urlencode
 
 from ..contract.problem import is_object, problem
+from .catalog import MODES
 from .provider import Found, Job, Output, Provider, State, Work
 from .wire import Wire, ratio, text_of
 
@@ -110,14 +111,18 @@ class ComfyUI(_Hosted):
     """`/prompt` with an id of ours. What is in neither queue nor history is unknown, never done."""
 
     def __init__(self, base: str, key: str, graph: Mapping[str, Any]) -> None:
-        """`graph`: a workflow in API form; `"$prompt"`, `"$width"`, `"$height"`, `"$seed"`, `"$model"` stand for what is asked."""
+        """`graph`: a workflow in API form; `"$prompt"`, `"$width"`, `"$height"`, `"$seconds"`, `"$sound"`, `"$quality"`, `"$seed"` and `"$model"`
+        stand for what is asked.
+        """
         super().__init__(base, key)
         self._graph = graph
 
     def submit(self, work: Work) -> Job:
         job = self._job(work.id)
-        asked: dict[str, Any] = {"$prompt": work.prompt, "$width": work.width, "$height": work.height, "$model": work.model}
-        asked["$seed"] = int(job.request_id[:8], 16)
+        asked: dict[str, Any] = {
+            "$prompt": work.prompt, "$width": work.width, "$height": work.height, "$model": work.model, "$seconds": work.seconds,
+            "$sound": work.sound, "$quality": work.quality, "$seed": int(job.request_id[:8], 16),
+        }  # fmt: skip
         told = self.wire.ask("POST", "/prompt", {"prompt": _filled(self._graph, asked), "prompt_id": job.request_id})
         if told.get("prompt_id") != job.request_id:
             raise problem("invalid_response", "the server has given it another id", stage="reply", execution_started=None)
@@ -177,9 +182,12 @@ def _inputs(work: Work) -> dict[str, Any]:
         given["duration"] = work.seconds
     if work.mode == "video":
         given["generate_audio"] = work.sound
-    if work.references:
-        links = [f"data:{r.mime};base64,{base64.b64encode(r.data).decode()}" for r in work.references]
-        given |= {"image_url": links[0], "image_urls": links}
+    if work.quality:
+        given["quality"] = work.quality
+    for kind in MODES:
+        links = [f"data:{r.mime};base64,{base64.b64encode(r.data).decode()}" for r in work.references if r.mime.startswith(kind)]
+        if links:
+            given |= {f"{kind}_url": links[0], f"{kind}_urls": links}
     return given
 
 

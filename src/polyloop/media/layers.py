@@ -56,9 +56,11 @@ def split(image: Image.Image, method: Method, points: Sequence[Point] = ()) -> l
     pixels: Pixels = np.array(image.convert("RGBA"))
     pixels[pixels[:, :, 3] == 0] = 0  # what is behind full transparency is not to be seen, and is not kept
     found = _METHODS[method](pixels, points)[: limits.LAYERS - 1]
-    if not found:
+    masks = [mask for _, mask in found]
+    whole = [*_background(pixels, masks, filled=method == "text-layer"), *(_cut(n, pixels, mask) for n, mask in found)] if found else []
+    layers = [layer for layer in whole if layer.image.getbbox()]  # one in which nothing is to be seen is none
+    if len(layers) < 2:  # noqa: PLR2004  # something, and the rest
         raise problem("task_failed", f"{method} found nothing in this picture to part from the rest", stage="split", execution_started=True)
-    layers = [*_background(pixels, [mask for _, mask in found], filled=method == "text-layer"), *(_cut(n, pixels, mask) for n, mask in found)]
     if not np.array_equal(recomposed(layers), pixels):
         raise problem("task_failed", "the layers do not give the picture back", stage="verify", execution_started=True)
     return layers

@@ -18,12 +18,12 @@ from ..contract.snapshot import digest
 from ..contract.spend import ChargeKind
 from ..db import tasks as rows
 from ..journal import spending
-from . import catalog, store, tasks
+from . import store, tasks
 from .leaves import BATCH_RUN, CANCEL, RECOVER, SETTLE, UPLOAD
 from .picture import libraries
 from .provider import Facts
 from .seam import CANVAS_READ, NODE, Asked, Placed, Plan, Tool
-from .wishes import Draft, Given, chosen, idle, intent_of, new_node, spec_of, wish_of
+from .wishes import Draft, Given, chosen, idle, intent_of, new_node, priced, spec_of, wish_of
 
 _STAYS: Final = Compensation(reason="the node is deleted by a person")
 
@@ -142,35 +142,39 @@ def _settle(asked: Asked) -> Plan:
 
 
 def _recover(asked: Asked) -> Plan:
-    """A result whose node is gone, on new nodes; it was paid for and costs nothing. (As a new node: nothing is written over.)"""
+    """What of a result is on no node any more, on new ones; it was paid for and costs nothing. (As a new node: nothing is written over.)"""
     task, body = tasks.find(asked.tx, asked.tenant, asked.caller.owner, asked.canvas_id, asked.args["taskId"])
     about: dict[str, Any] = {"target": {"canvasId": asked.canvas_id, "taskId": task.id}, "target_id": asked.canvas_id}
-    assets = [asset for sha in body.results if (asset := store.find_asset(asked.tx, asked.tenant, sha))]
-    names = tasks.numbered(asked.args["nodeId"], len(assets))
+    assets = [store.find_asset(asked.tx, asked.tenant, sha) for sha in body.results]
+    before = tasks.nodes_of(body)
+    lost = [n for n, name in enumerate(before[: len(assets)]) if body.writeback != "applied" or not asked.surface.seen(name)]
+    found = [asset for n in lost if (asset := assets[n])]
+    names = tasks.numbered(asked.args["nodeId"], len(lost))
     problems = [FieldProblem("nodeId", "exists", "nothing is written over") for name in names if asked.surface.seen(name)][:1]
-    if task.state != "succeeded" or not assets:
-        problems = [FieldProblem("taskId", "no_result", f"this task is {task.state}")]
-    elif body.writeback == "applied" and any(asked.surface.seen(name) for name in tasks.nodes_of(body)):
+    if task.state != "succeeded" or len(found) < len(lost) or not assets:
+        problems = [FieldProblem("taskId", "no_result", f"this task is {task.state}, and its files are not all there")]
+    elif not lost:
         problems = [FieldProblem("taskId", "delivered", "its result is on the canvas")]
     if problems:
         return idle(Prepared(**about, problems=tuple(problems)))
-    layers = tuple({**layer, "nodeId": name} for layer, name in zip(body.layers, names, strict=True)) if body.layers else ()
+    renamed = dict(zip([before[n] for n in lost], names, strict=True))
+    layers = tuple({**layer, "nodeId": renamed.get(layer["nodeId"], layer["nodeId"])} for layer in body.layers)
     state = {"taskId": task.id, "status": task.state}
-    titles = [tasks.layer_title(body, layer) for layer in layers] or [body.title]
+    titles = [tasks.layer_title(body, layers[n]) if layers else body.title for n in lost]
     placed = [
         Placed(id=name, type=asset.mode, title=title, body={"prompt": body.spec.prompt, "asset": asset.body, "task": state})
-        for name, title, asset in zip(names, titles, assets, strict=True)
+        for name, title, asset in zip(names, titles, found, strict=True)
     ]
 
     def act(step_id: str) -> dict[str, Any]:
         asked.surface.place(placed, actor=asked.actor, operation=asked.call.operation_id, at=asked.call.now_ms)
-        over = replace(body, node=names[0], layers=layers, writeback="applied", reason="")
+        over = replace(body, node=renamed.get(body.node, body.node), layers=layers, writeback="applied", reason="")
         rows.withdraw(asked.tx, task._replace(body=tasks.text_of(over)))
         return {"taskId": task.id, "nodeIds": names, "snapshotHash": asked.surface.content_hash}
 
     def end(reply: dict[str, Any]) -> Conclusion:
         there = [seen.asset if (seen := asked.surface.seen(name)) else None for name in reply["nodeIds"]]
-        proof = compared("readback", digest([asset.body for asset in assets]), digest(there))
+        proof = compared("readback", digest([asset.body for asset in found]), digest(there))
         known = (Read(CANVAS_READ, asked.canvas_id, 1, asked.surface.content_hash), Issued(NODE, tuple(names), asked.canvas_id))
         return Conclusion(data={"canvasId": asked.canvas_id, **reply}, proofs=(proof,), facts=known, compensation=_STAYS)
 
@@ -227,10 +231,9 @@ def _row_draft(asked: Asked, inputs: tuple[str, ...], prompt: str) -> tuple[Draf
     model, wrong = chosen(asked, "image", refs, splits=False, listed=False)
     if model is None or wrong or unready:
         return None, [*unready, *wrong]
-    wish, unable = catalog.wish(model, asked.args)
-    quote = catalog.quoted(model, wish) if not unable else None
+    wish, quote, unable = priced(model, asked.args, prompt)
     if quote is None:
-        return None, unable or [FieldProblem("size", "price_missing", "there is no price for this")]
+        return None, unable
     return Draft(model=model, spec=spec_of(model, wish, prompt, refs), quote=quote, refs=refs, sources=inputs), []
 
 

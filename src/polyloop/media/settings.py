@@ -20,23 +20,33 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Struct
 
 from ..contract.problem import problem
-from ..contract.spend import micro
+from .carries import KINDS, beyond
 from .catalog import EMBEDDED, Catalog, Model
 
 
 class Named(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One provider. `graph` = the workflow of a ComfyUI server, in API form."""
+    """One provider. `graph` = the workflow of a ComfyUI server, in API form. Raises ValueError for a kind or an address that is none."""
 
     channel: str
     kind: str
     url: str
     key_env: str = ""
     graph: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise ValueError(f"provider {self.channel!r}: there is no kind {self.kind!r}, but {', '.join(KINDS)}")
+        parts = urlsplit(self.url)
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0 or parts.username or parts.query or parts.fragment:
+            raise ValueError(f"provider {self.channel!r}: no address of a provider: {self.url[:120]!r}")
+        if (self.kind == "comfyui") != bool(self.graph):
+            raise ValueError(f"provider {self.channel!r}: a comfyui server has a graph, and no other has one")
 
 
 class _File(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -54,10 +64,7 @@ class Settings(Struct, frozen=True):
 def parse(name: str, data: bytes) -> Settings:
     """Raises ProblemError(validation) naming the file and what is wrong in it."""
     try:
-        found = msgspec.convert(_camel(tomllib.loads(data.decode())), _File)
-        for model in found.models:
-            for price in model.prices:
-                micro(price.credits)
+        found = msgspec.convert(_wired(tomllib.loads(data.decode())), _File)
     except (ValueError, msgspec.ValidationError) as error:
         raise problem("validation", f"{name}: {error}", operation="media", stage="settings") from error
     models = (*EMBEDDED, *found.models)
@@ -67,12 +74,22 @@ def parse(name: str, data: bytes) -> Settings:
         raise problem("validation", f"{name}: a model or a channel is named twice", operation="media", stage="settings")
     if strangers := {m.channel for m in found.models} - set(channels):
         raise problem("validation", f"{name}: no provider is set up for {', '.join(sorted(strangers))}", operation="media", stage="settings")
+    named = {p.channel: p for p in found.providers}
+    for model in found.models:
+        if more := beyond(named[model.channel].kind, named[model.channel].graph, model):
+            why = f"{name}: model {model.name!r} claims {more}, of which a provider of kind {named[model.channel].kind} is told nothing"
+            raise problem("validation", why, operation="media", stage="settings", details={"model": model.name, "field": more})
     return Settings(found.providers, Catalog(models))
 
 
 #: Fields of a model as people write them in TOML, and as they are called on the wire.
 _WIRE = {"logical_id": "logicalId", "default_seconds": "defaultSeconds", "prompt_chars": "promptChars", "max_width": "maxWidth",
          "max_height": "maxHeight", "max_seconds": "maxSeconds"}  # fmt: skip
+
+
+def _wired(told: dict[str, Any]) -> dict[str, Any]:
+    """The names of its models only: what a provider is given (a workflow) is its own."""
+    return {**told, "models": _camel(told["models"])} if "models" in told else told
 
 
 def _camel(value: Any) -> Any:

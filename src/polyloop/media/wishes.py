@@ -9,7 +9,7 @@ person, in every mode (S1.81, S1.82). Seed: S1.34, S1.35, S1.45, S1.46, S1.55, S
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -109,7 +109,7 @@ def chosen(asked: Asked, mode: str, refs: Given, *, splits: bool, listed: bool =
         return model, [FieldProblem(name, "unsupported", "this model does something else")]
     if kind := catalog.unfit(model, refs.kinds):
         return model, [FieldProblem("referenceNodeIds", "unsupported", f"this model takes fewer references of kind {kind}")]
-    if issue := {m.name: why for m, why in asked.catalog.candidates(model.mode, refs.kinds)}.get(model.name):
+    if issue := next((why for m, why in asked.catalog.candidates(model.mode, refs.kinds) if m == model), ""):
         return model, [FieldProblem(name, issue, "this model cannot be chosen")]
     return model, []
 
@@ -166,16 +166,21 @@ def drafted(asked: Asked) -> tuple[Draft | None, list[FieldProblem], Given]:
     model, wrong = chosen(asked, args["mode"], refs, splits=False)
     if model is None or wrong:
         return None, [*problems, *wrong], refs
-    wish, unable = catalog.wish(model, args)
-    if len(args["prompt"]) > model.prompt_chars:
-        unable.append(FieldProblem("prompt", "length", f"at most {model.prompt_chars} characters"))
-    quote = catalog.quoted(model, wish) if not unable else None
+    wish, quote, unable = priced(model, args, args["prompt"])
     if quote is None:
-        unable = unable or [FieldProblem("size", "price_missing", "there is no price for this")]
         return None, [*problems, *unable], refs
     return Draft(
         model=model, spec=spec_of(model, wish, args["prompt"], refs), quote=quote, refs=refs, sources=sources
     ), problems, refs  # fmt: skip
+
+
+def priced(model: Model, arguments: Mapping[str, Any], prompt: str) -> tuple[Wish, Quote | None, list[FieldProblem]]:
+    """The wish made whole, and what it costs; without a price, the problems say why."""
+    wish, unable = catalog.wish(model, arguments)
+    if len(prompt) > model.prompt_chars:
+        unable.append(FieldProblem("prompt", "length", f"at most {model.prompt_chars} characters"))
+    quote = catalog.quoted(model, wish) if not unable else None
+    return wish, quote, unable if quote or unable else [FieldProblem("size", "price_missing", "there is no price for this")]
 
 
 def spec_of(model: Model, wish: Wish, prompt: str, refs: Given) -> Spec:

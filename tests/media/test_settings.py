@@ -1,0 +1,124 @@
+"""`media.toml` where money is: what it claims is sent, and what it misspells is refused where it stands."""
+
+from __future__ import annotations
+
+import pytest
+
+from polyloop.contract.problem import ProblemError
+from polyloop.media.carries import KINDS
+from polyloop.media.settings import parse
+from tests.media.room import picture, room
+from tests.media.test_batch import RUN, _table
+
+pytestmark = pytest.mark.needs("media")
+
+WORKFLOW = '[providers.graph.1]\nclass_type = "Resize"\ninputs = {text = "$prompt", max_width = 512, logical_id = "a"}\n'
+MODEL = {"channel": '"c"', "key": '"k"', "name": '"N"', "mode": '"image"', "sizes": '["512x512"]', "prices": '[{tier = "s", credits = "1"}]'}
+
+
+def _file(kind: str = "fal", url: str = "https://q.example", graph: str = "", **model: str) -> bytes:
+    fields = "\n".join(f"{name} = {value}" for name, value in {**MODEL, **model}.items() if value)
+    return f'[[providers]]\nchannel = "c"\nkind = "{kind}"\nurl = "{url}"\n{graph}\n[[models]]\n{fields}\n'.encode()
+
+
+def _refused(data: bytes) -> str:
+    with pytest.raises(ProblemError) as stop:
+        parse("media.toml", data)
+    assert (stop.value.problem.kind, "media.toml" in stop.value.problem.message) == ("validation", True)
+    return stop.value.problem.message
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "comfyui"])
+def test_what_is_right_is_taken(kind):
+    assert parse("m", _file(kind)).catalog.models[-1].sizes == ("512x512",)
+
+
+def test_a_workflow_is_taken_as_it_stands():
+    """Its words are those of its nodes, also where ours are spelt alike."""
+    found = parse("m", _file("comfyui", graph=WORKFLOW, sizes="", prompt_chars="9"))
+    assert found.providers[0].graph["1"]["inputs"] == {"text": "$prompt", "max_width": 512, "logical_id": "a"}
+    assert found.catalog.models[-1].prompt_chars == 9
+
+
+#: What is wrong -> a word of the message.
+WRONG = {
+    "kind": (_file("nonsense"), "nonsense"),
+    "url": (_file(url="not an address"), "address"),
+    "url with a key": (_file(url="https://q.example/?key=1"), "address"),
+    "url with a port that is none": (_file(url="https://q.example:99999"), "ort"),
+    "no graph": (_file("comfyui"), "graph"),
+    "a graph for another": (_file("fal", graph=WORKFLOW), "graph"),
+    "unknown field of a price": (_file(prices='[{tier = "s", credits = "1", max_heigth = 9}]'), "max_heigth"),
+    "unknown field of references": (_file(references="{images = 1}"), "images"),
+    "price": (_file(prices='[{tier = "s", credits = "much"}]'), "much"),
+    "limit of a price": (_file(prices='[{tier = "s", credits = "1", max_seconds = nan}]'), "max_seconds"),
+    "size": (_file(sizes='["big"]'), "big"),
+    "seconds": (_file(mode='"video"', seconds="[9, 1]"), "seconds"),
+    "endless seconds": (_file(mode='"video"', seconds="[1, inf]"), "seconds"),
+    "default outside": (_file(mode='"video"', seconds="[1, 9]", default_seconds="10"), "seconds"),
+    "fewer than no references": (_file(references="{image = -1}"), "image"),
+    "an openai clip": (_file("openai", mode='"video"', seconds="[1, 9]"), "mode"),
+    "an openai sound for a picture": (_file("openai", sound="true"), "sound"),
+    "openai clips given along": (_file("openai", references="{video = 1}"), "references"),
+    "references of comfyui": (_file("comfyui", graph=WORKFLOW, sizes="", references="{image = 1}"), "references"),
+    "sizes without a place": (_file("comfyui", graph=WORKFLOW), "sizes"),
+    "qualities without a place": (_file("comfyui", graph=WORKFLOW, sizes="", qualities='["high"]'), "qualities"),
+    "seconds without a place": (_file("comfyui", graph=WORKFLOW, sizes="", mode='"audio"', seconds="[1, 9]"), "seconds"),
+    "sound without a place": (_file("comfyui", graph=WORKFLOW, sizes="", mode='"video"', sound="true"), "sound"),
+    "a method of this machine": (_file(splits='"colour-regions"'), "splits"),
+}
+
+
+@pytest.mark.parametrize(("data", "word"), WRONG.values(), ids=WRONG)
+def test_what_is_wrong_is_refused_by_name(data, word):
+    assert word in _refused(data)
+
+
+@pytest.mark.parametrize("kind", ["fal", "replicate", "comfyui"])
+def test_everything_that_was_approved_is_sent(kind, monkeypatch):
+    from polyloop.media.hosted import hosted
+    from polyloop.media.provider import Reference, Work
+
+    graph = {"1": {"inputs": {name: f"${name}" for name in ("prompt", "width", "height", "seconds", "sound", "quality")}}}
+    provider, sent = hosted(kind, "http://127.0.0.1:9", "k", graph if kind == "comfyui" else None), []
+    monkeypatch.setattr(provider.wire, "ask", lambda _method, _path, body=None: sent.append(body) or {"prompt_id": body.get("prompt_id", "")})
+    clip, song = (Reference(mime, b"x") for mime in ("video/mp4", "audio/wav"))
+    work = Work(id="t", mode="video", model="m", prompt="p", width=8, height=6, seconds=3, sound=True, quality="high", references=(clip, song))
+    if kind == "comfyui":
+        provider.submit(work)
+        assert sent[0]["prompt"]["1"]["inputs"] == {"prompt": "p", "width": 8, "height": 6, "seconds": 3, "sound": True, "quality": "high"}
+        return
+    with pytest.raises(ProblemError):
+        provider.submit(work)  # the answer names no job
+    told = sent[0] if kind == "fal" else sent[0]["input"]
+    assert (told["quality"], told["duration"], told["generate_audio"]) == ("high", 3, True)
+    assert (told["video_url"][:15], told["audio_url"][:15], "image_url" in told) == ("data:video/mp4;", "data:audio/wav;", False)
+
+
+def test_a_model_is_chosen_by_its_selection_not_by_its_name(tmp_path):
+    """Two models of one name, one of them without a price."""
+    priceless = _file(key='"b"', prices="").decode().partition("[[models]]")[2]
+    found = parse("m", _file() + b"\n[[models]]\n" + priceless.encode())
+    with room(tmp_path, found) as here:
+        here.grant()
+        wish = {**picture(), "channelId": "c", "channelModelKey": "k"}
+        wish.pop("logicalModelId")
+        assert here.call("generate_media", wish)[1] == 10
+        told, code = here.call("generate_media", {**wish, "nodeId": "p2", "channelModelKey": "b"})
+        assert (code, told["error"]["details"]["issue"]) == (2, "price_missing")
+
+
+def test_the_prompt_of_a_row_is_held_to_its_model_too(tmp_path):
+    from msgspec.structs import replace
+
+    from polyloop.media.catalog import EMBEDDED, Catalog
+
+    with room(tmp_path) as here:
+        here.grant()
+        here.call("generate_media", picture("ref", "a coat"))
+        here.worker.all()
+        here.media.rooms = replace(here.media.rooms, catalog=Catalog([replace(EMBEDDED[0], prompt_chars=3), *EMBEDDED[1:]]))
+        _table(here, ["longer than three"])
+        told, code = here.call("batch_run", RUN, approved_by="person")
+        problem = told["error"]["details"]["problems"][0]
+        assert (code, problem["field"], problem["issue"]) == (2, "rows[0].prompt", "length")
