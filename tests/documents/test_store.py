@@ -150,6 +150,27 @@ def test_an_append_touches_no_row_but_its_own(db: Database) -> None:
     assert {plan.split("INDEX ")[1].split(" ")[0] for plan in blocks} == {"doc_block_order", "doc_block_since", "doc_block_until"}
 
 
+def test_one_block_or_item_of_many_is_found_by_its_own_name(db: Database) -> None:
+    """Not by going through all that stand: then what is done to every block costs the square of their number."""
+    office = Office(db)
+    node_id = office.new("D", "word\n\n" * 3)
+    first, second, third = (block["blockId"] for block in office.blocks(node_id))
+    asked: list[tuple[str, tuple[Any, ...]]] = []
+
+    def work(tx: Any) -> list[str]:
+        watched: Any = Watched(tx)
+        edit = ask.Edit(node=node_id, remove=(first,), change={second: '{"type":"paragraph"}'}, anchor=third)
+        serve(watched, office.tenant, edit, "step")
+        serve(watched, office.tenant, ask.Attach(node=node_id, kind="access", item="u", mark="READER", body='{"role":"READER"}'), "grant")
+        serve(watched, office.tenant, ask.Describe(node=node_id), "", "u")
+        asked.extend((sql, values) for sql, values in watched.asked if " id = ?" in sql and ("doc_block" in sql or "doc_item" in sql))
+        return [row[3] for sql, values in asked for row in tx.rows(f"explain query plan {sql}", *values) if row[3].startswith("SEARCH")]
+
+    plans = db.write_sync(work)
+    assert len(plans) >= 6
+    assert [plan for plan in plans if "autoindex" not in plan] == []
+
+
 @pytest.mark.parametrize(("fault", "after", "status", "kind"), [
     (CommitUnknown("lost"), False, "unknown", "commit_unknown"), (CommitUnknown("lost"), True, "unknown", "commit_unknown"),
     (DbError("the disk is full"), False, "failed", "local_io"),

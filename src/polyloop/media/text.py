@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import os
 import threading
 from typing import Any, cast
 
@@ -32,6 +33,7 @@ class Line(Struct, frozen=True):
 
 @functools.cache
 def _engine() -> Any:
+    os.environ["ORT_DISABLE_TELEMETRY"] = "1"  # read when it loads: its maker is told nothing of what is read here
     from rapidocr import RapidOCR
 
     logging.getLogger("RapidOCR").setLevel(logging.ERROR)
