@@ -62,7 +62,7 @@ def test_S1_70_random_strings_in_a_bare_jpeg_are_read():
         for line, string in zip(found, part, strict=True):  # in reading order, each in its own place
             assert 0 < line.box[0] < 0.1, string
             assert all(0 <= part <= 1 for part in line.box)
-    assert 1 - wrong / total >= 0.98
+    assert 1 - wrong / total >= 0.99, "0.98 is asked for; a line that is read with doubt is read again"
 
 
 def test_S1_83_labels_drawn_on_a_picture_can_be_read_again_and_the_source_stays():

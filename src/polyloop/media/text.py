@@ -20,6 +20,8 @@ from . import limits
 
 #: The engine is not safe to share between threads.
 _ONE_AT_A_TIME = threading.Lock()
+#: Confidence below which a line is read again, and the room around it then, as a share of its height.
+_DOUBT, _ROOM = 0.97, 0.2
 Box = tuple[float, float, float, float]
 
 
@@ -42,20 +44,38 @@ def _engine() -> Any:
 
 
 def lines(image: Image.Image) -> list[Line]:
-    """The lines of text, from the top; at most `limits.OCR_LINES`."""
+    """The lines of text, from the top; at most `limits.OCR_LINES`. What was read with doubt is read once more with room around it."""
     width, height = image.size
-    pixels: NDArray[np.uint8] = np.asarray(_on_white(image))[:, :, ::-1]
+    sheet = _on_white(image)
     with _ONE_AT_A_TIME:
-        found = _engine()(np.ascontiguousarray(pixels))
-    if found.txts is None or found.boxes is None:
-        return []
-    out: list[Line] = []
-    for text, score, corners in zip(found.txts, found.scores, found.boxes, strict=True):
-        xs, ys = cast("list[float]", corners[:, 0].tolist()), cast("list[float]", corners[:, 1].tolist())
-        left, top = max(0.0, min(xs) / width), max(0.0, min(ys) / height)
-        box = (left, top, min(1.0, max(xs) / width) - left, min(1.0, max(ys) / height) - top)
-        out.append(Line(str(text), round(float(score), 4), cast("Box", tuple(round(part, 6) for part in box))))
+        found = _read(sheet, use_det=True)
+        if found.txts is None or found.boxes is None:
+            return []
+        out: list[Line] = []
+        for text, score, corners in zip(found.txts, found.scores, found.boxes, strict=True):
+            xs, ys = cast("list[float]", corners[:, 0].tolist()), cast("list[float]", corners[:, 1].tolist())
+            left, top, right, bottom = max(0.0, min(xs)), max(0.0, min(ys)), min(float(width), max(xs)), min(float(height), max(ys))
+            said, sure = str(text), float(score)
+            if sure < _DOUBT:
+                said, sure = _again(sheet, (left, top, right, bottom), said, sure)
+            box = (left / width, top / height, (right - left) / width, (bottom - top) / height)
+            out.append(Line(said, round(sure, 4), cast("Box", tuple(round(part, 6) for part in box))))
     return sorted(out, key=lambda line: (line.box[1], line.box[0]))[: limits.OCR_LINES]
+
+
+def _read(sheet: Image.Image, *, use_det: bool) -> Any:
+    pixels: NDArray[np.uint8] = np.asarray(sheet)[:, :, ::-1]
+    return _engine()(np.ascontiguousarray(pixels), use_det=use_det, use_cls=use_det, use_rec=True)
+
+
+def _again(sheet: Image.Image, box: Box, said: str, sure: float) -> tuple[str, float]:
+    """The surer of two readings: the edges of a found box may cut into letters."""
+    left, top, right, bottom = box
+    room = (bottom - top) * _ROOM
+    part = sheet.crop((max(0, int(left - room)), max(0, int(top - room)), min(sheet.width, int(right + room)), min(sheet.height, int(bottom + room))))
+    found = _read(part, use_det=False)
+    second = float(found.scores[0]) if found.txts else 0.0
+    return (str(found.txts[0]), second) if second > sure else (said, sure)
 
 
 def _on_white(image: Image.Image) -> Image.Image:
