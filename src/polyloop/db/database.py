@@ -121,6 +121,10 @@ class Database:
             raise Closed("the database is closed")
         return await asyncio.get_running_loop().run_in_executor(self._pool, self._snapshot, fn, *args)
 
+    def read_sync(self, fn: Callable[[Tx, *Ts], T], *args: *Ts) -> T:
+        """`read` for a thread without an event loop, in that thread."""
+        return self._snapshot(fn, *args)
+
     def look(self, fn: Callable[[Tx, *Ts], T], *args: *Ts) -> T:
         """Run `fn(tx, *args)` here and now: for one cheap query, which in WAL mode waits for nobody. Raises as `read`."""
         session = self._reader()

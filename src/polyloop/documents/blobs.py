@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+from collections.abc import Iterable
 from typing import Any, Final
 
 from ..contract.problem import ProblemError, problem
@@ -76,13 +77,12 @@ def get(tx: Tx, tenant: str, sha256: str) -> bytes:
     return bytes(row[0])
 
 
-def sweep(tx: Tx, tenant: str) -> None:
-    """Bytes that hang on no node any more go."""
-    tx.run(
-        "delete from doc_blob where tenant = ? and not exists (select 1 from doc_item i where i.tenant = doc_blob.tenant and i.kind = 'media'"
-        " and i.mark = doc_blob.sha256 and i.until_seq = ?)",
-        tenant, OPEN,
-    )  # fmt: skip
+def sweep(tx: Tx, tenant: str, digests: Iterable[str]) -> None:
+    """Of these bytes, those that hang on no node any more go."""
+    for digest in digests:
+        used = "select 1 from doc_item where tenant = ? and kind = 'media' and mark = ? and until_seq = ? limit 1"
+        if tx.row(used, tenant, digest, OPEN) is None:
+            tx.run("delete from doc_blob where tenant = ? and sha256 = ?", tenant, digest)
 
 
 def _check_pixels(pixels: int) -> None:

@@ -7,13 +7,13 @@ blocks that really came together are ever written back without a gap between the
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, cast
 
 import msgspec
 from msgspec import Struct
 
-from ..contract.problem import FieldProblem, bad_arguments, is_object, problem
+from ..contract.problem import FieldProblem, ProblemError, bad_arguments, is_object, problem
 from ..formats import Target, losses
 from ..formats.blocks import CONTAINER_TYPES, Block, Cell, Document, Loss, Run, Table, joined
 from ..formats.markdown_in import read_markdown
@@ -25,6 +25,9 @@ _SERVED: Final = frozenset({"source", "span", "order"})
 _FIELDS: Final = frozenset(name for kind in (Block, Run, Cell, Table) for name in kind.__struct_fields__) - _SERVED
 #: One write holds at most this many blocks, so two writes never number a block the same.
 _ORDERS: Final = 1 << 20
+#: Characters, or blocks, from which on a content is read before the call begins.
+LONG: Final = 4_000
+LONG_BLOCKS: Final = 100
 
 
 class Kept(Struct, frozen=True):
@@ -53,6 +56,38 @@ def bodies(content: object, form: str, mark: str) -> tuple[tuple[str, ...], tupl
         b.edited(span=None, order=first + n, source=b.source) if b.source is not None else b.edited(span=None, order=-1) for n, b in enumerate(given)
     )
     return tuple(body_of(block) for block in placed), lost
+
+
+class Read(Struct, frozen=True):
+    """A content argument that was read before the call began, and what it said."""
+
+    content: object
+    form: str
+    mark: str
+    told: tuple[tuple[str, ...], tuple[Loss, ...]]
+
+
+def is_long(args: Mapping[str, Any]) -> bool:
+    """Whether a call carries so much content that nobody else should wait while it is read."""
+    content, form = args.get("content"), args.get("format", "markdown")
+    return (isinstance(content, str) and form in ("markdown", "text") and len(content) >= LONG) or (
+        isinstance(content, list) and form == "blocks" and len(cast("list[object]", content)) >= LONG_BLOCKS
+    )
+
+
+def ahead(args: Mapping[str, Any], mark: str) -> Read | None:
+    """The content of a call; None = what is wrong with it is said in its turn."""
+    content, form = args["content"], args.get("format", "markdown")
+    try:
+        return Read(content, form, mark, bodies(content, form, mark))
+    except ProblemError:
+        return None
+
+
+def bodies_of(known: Read | None, content: object, form: str, mark: str) -> tuple[tuple[str, ...], tuple[Loss, ...]]:
+    """As `bodies`, from what was read ahead if it was this."""
+    same = known is not None and (known.content, known.form, known.mark) == (content, form, mark)
+    return known.told if known is not None and same else bodies(content, form, mark)
 
 
 def document_of(rows: Sequence[Sequence[str]], title: str, target: Target) -> Document:

@@ -17,8 +17,9 @@ from msgspec import Struct
 
 from ..contract.problem import ErrorReply, Problem, ProblemError, as_wire, is_object, problem, refusal
 from ..db import CommitUnknown, Database, DbError
+from ..files.threads import in_thread
 from . import requests as ask
-from .service import serve
+from .service import asks_small, made_small, serve
 
 BODY_BYTES: Final = 64 << 20
 #: HTTP numbers by kind, for those who read nothing else; the typed body says more. Kinds not named: 500.
@@ -26,7 +27,6 @@ _CODES: Final = {
     "validation": 400, "type_mismatch": 400, "not_found": 404, "ambiguous": 409, "revision_conflict": 409, "conflict": 409,
     "permission_denied": 403, "authentication_required": 401,
 }  # fmt: skip
-_ONLY_READ: Final = (ask.Describe, ask.Content, ask.Nodes, ask.Search, ask.Attached, ask.Blob, ask.Versions, ask.Facts)
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -44,8 +44,9 @@ async def respond(db: Database, tenant: str, body: bytes, user: str = "") -> tup
     try:
         letter = msgspec.json.decode(body, type=Letter)
         request = ask.decode(letter.request)
-        carry = db.read if isinstance(request, _ONLY_READ) else db.write
-        return 200, _text(await carry(serve, tenant, request, letter.step_id, user))
+        carry = db.read if isinstance(request, ask.READING) else db.write
+        reply = await carry(serve, tenant, request, letter.step_id, user)
+        return 200, _text(await in_thread(lambda: made_small(request, reply), lambda: None) if asks_small(request) else reply)
     except (msgspec.MsgspecError, RecursionError) as error:
         return _refused(Problem("validation", f"not a request: {error}", stage="arguments"))
     except ProblemError as stop:

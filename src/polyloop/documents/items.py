@@ -110,6 +110,8 @@ def attach(tx: Tx, tenant: str, r: ask.Attach, step_id: str) -> ask.Reply:
         "update doc_item set until_seq = ? where tenant = ? and node = ? and kind = ? and id = ? and until_seq = ?",
         seq, tenant, r.node, r.kind, r.item, OPEN,
     )  # fmt: skip
+    if not r.body and r.kind == "media" and now:
+        blobs.sweep(tx, tenant, [now[0]])
     if r.body:
         tx.run(
             "insert into doc_item (tenant, node, kind, id, no, since_seq, until_seq, mark, body) values (?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -126,13 +128,17 @@ def _kept(tx: Tx, tenant: str, r: ask.Attach) -> None:
 
 
 def blob(tx: Tx, tenant: str, r: ask.Blob) -> ask.Reply:
-    """Raises not_found, type_mismatch (no picture), corrupt_store."""
+    """The bytes as they were put in; whoever asked for a small picture makes it of them (`service.made_small`). Raises not_found, corrupt_store."""
     store.get_node(tx, tenant, r.node, "live", "trashed")
     found = standing(tx, tenant, r.node, "media", r.item)
     if found is None:
         raise problem("not_found", f"there is no media {r.item}", stage="resolve", details={"nodeId": r.node, "resourceId": r.item})
-    data = blobs.get(tx, tenant, found[0])
-    return {"data": blobs.preview(data) if r.small else data}
+    return {"data": blobs.get(tx, tenant, found[0])}
+
+
+def digests(tx: Tx, tenant: str, node: str) -> list[str]:
+    """Of the media a node has or had."""
+    return [row[0] for row in tx.rows("select distinct mark from doc_item where tenant = ? and node = ? and kind = 'media'", tenant, node)]
 
 
 def copied(tx: Tx, tenant: str, source: str, node: str, seq: int) -> None:

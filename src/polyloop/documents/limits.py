@@ -35,5 +35,7 @@ TASK_TTL_MS: Final = 7 * 24 * 3600 * 1000
 TASK_ATTEMPTS: Final = 5
 #: Until a silent worker's task may be taken over.
 LEASE_MS: Final = 15_000
+#: Waited before a task is tried again after a fault that may pass; twice as long each time.
+RETRY_MS: Final = 1_000
 #: Waited before a task is looked at again.
 LOOK_S: Final = 0.1

@@ -7,6 +7,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from ..contract.snapshot import digest
+
 
 class Undo(Struct, frozen=True):
     """How to take a write back. `before` = its argument `revision` is the one before the write."""
@@ -39,6 +41,11 @@ def without_words(text: str) -> str:
     memo = memo_of(text)
     facts = {step: {name: fact for name, fact in held.items() if name not in ("title", "label", "body")} for step, held in memo.facts.items()}
     return msgspec.structs.replace(memo, facts=facts, undo=None).text
+
+
+def mark_of(operation_id: str) -> str:
+    """What numbers the blocks an operation writes."""
+    return digest(operation_id)[:10]
 
 
 def memo_of(text: str) -> Memo:

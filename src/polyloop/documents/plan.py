@@ -23,7 +23,7 @@ from . import content as c
 from . import limits, store
 from . import requests as ask
 from .leaves import TAKES_AWAY, WRITE
-from .memo import Memo, Undo
+from .memo import Memo, Undo, mark_of
 from .pages import listing, page_of
 
 #: Arguments that say what is written, as against where and on which condition.
@@ -32,7 +32,7 @@ _ABOUT: Final = ("command", "mode", "content", "format", "title", "containerId",
 
 class Asked(Struct, frozen=True, kw_only=True):
     """The circumstances of one call. `earlier` = what is kept of the operation it goes on with; `folder` = where its files are;
-    `person` = its arguments are a person's own words; `user` = who of the tenant calls, "" = whoever owns it.
+    `person` = its arguments are a person's own words; `user` = who of the tenant calls, "" = its owner; `ahead` = content read already.
     """
 
     op: Operation
@@ -45,6 +45,7 @@ class Asked(Struct, frozen=True, kw_only=True):
     person: bool = False
     session: str = ""
     user: str = ""
+    ahead: c.Read | None = None
 
     @property
     def name(self) -> str:
@@ -56,7 +57,7 @@ class Asked(Struct, frozen=True, kw_only=True):
 
     @property
     def mark(self) -> str:
-        return self.earlier.mark if self.earlier else digest(self.call.operation_id)[:10]
+        return self.earlier.mark if self.earlier else mark_of(self.call.operation_id)
 
     @property
     def new_id(self) -> str:
@@ -200,7 +201,7 @@ def _copy(asked: Asked) -> Plan:
 
 def _bodies(asked: Asked) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The blocks to write, and warnings about what of the content they cannot say."""
-    blocks, lost = c.bodies(asked.args["content"], asked.args.get("format", "markdown"), asked.mark)
+    blocks, lost = c.bodies_of(asked.ahead, asked.args["content"], asked.args.get("format", "markdown"), asked.mark)
     return blocks, tuple(f"loss:{loss.code}" for loss in lost)
 
 

@@ -236,6 +236,8 @@ Write = Create | Edit | Revert | Copy | Put | Purge | Save | Attach
 Read = Describe | Content | Nodes | Search | Versions | Attached | Blob | Facts | Find
 Request = Write | Read
 Reply = dict[str, Any]
+#: What writes nothing, not even that it was asked.
+READING = (Describe, Content, Nodes, Search, Versions, Attached, Blob, Facts)
 
 
 class Transport(Protocol):

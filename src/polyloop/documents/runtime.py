@@ -32,11 +32,11 @@ from ..journal import operations
 from ..journal.book import Book, no_operation
 from ..journal.carry import Caller, Told, after_failure, answer_of, answering, asked, check_session, is_name, lost, parted, typed
 from ..journal.operations import Recorded
-from . import access, limits, service, tasks
+from . import access, content, limits, service, tasks
 from . import requests as ask
 from .desk import Desk, Reach
 from .leaves import AFTERWARDS, ASIDE, LANDED, OPERATIONS, READ, TASK_GETS, TASKED
-from .memo import Memo, memo_of
+from .memo import Memo, mark_of, memo_of
 from .plan import Asked
 from .requests import Transport
 from .service import Here
@@ -124,9 +124,11 @@ class DocRuntime(Book):
             with typed(op.name):
                 return await in_thread(lambda: self._drive(across, op, call, caller, earlier, seal), lambda: None)
         answers: list[Told] = []
+        mark = earlier.mark if earlier else mark_of(call.operation_id)
+        ahead = await in_thread(lambda: content.ahead(call.arguments, mark), lambda: None) if content.is_long(call.arguments) else None
 
         def work(tx: Tx) -> Answer:
-            return self._drive(self._within(tx, caller.user), op, call, caller, earlier, seal, answers)
+            return self._drive(self._within(tx, caller.user), op, call, caller, earlier, seal, answers, ahead)
 
         try:
             return await (self.db.read(work) if op.effect == "read" or caller.dry_run else self.db.write(work))
@@ -134,13 +136,14 @@ class DocRuntime(Book):
             return after_failure(operate(op, call, Session(caller.mode), atomic=True), answers, lost(error), op.name)
 
     def _drive(
-        self, reach: Reach, op: Operation, call: Call, caller: Caller, earlier: Memo | None, seal: Seal, answers: list[Told] | None = None
-    ) -> Answer:
-        """One call to its end. `answers`: where to keep what the pipeline was told."""
+        self, reach: Reach, op: Operation, call: Call, caller: Caller, earlier: Memo | None, seal: Seal, answers: list[Told] | None = None,
+        ahead: content.Read | None = None,
+    ) -> Answer:  # fmt: skip
+        """One call to its end. `answers`: where to keep what the pipeline was told; `ahead`: its content, read already."""
         chunk = self._transport.chunk_chars if self._transport else 0
         asked = Asked(
             op=op, call=call, tenant=self.tenant, ask=lambda r: reach.send(r, ""), chunk_chars=chunk, earlier=earlier, folder=self._folder,
-            person=caller.person, session=caller.session, user=caller.user,
+            person=caller.person, session=caller.session, user=caller.user, ahead=ahead,
         )  # fmt: skip
         known = reach.run(operations.facts, self.tenant, caller.session) if caller.session else ()
         session = Session(caller.mode, known, lasting=caller.session != "")

@@ -100,7 +100,9 @@ _TASKS: Final = {
     "sqlite": _ABOUT.format(result="json_extract(body, '$.result.nodeId')", work="json_extract(body, '$.work.node')"),
     "postgres": _ABOUT.format(result="body::jsonb #>> '{result,nodeId}'", work="body::jsonb #>> '{work,node}'"),
 }
-SCHEMAS: Final = (JOURNAL, Schema("documents", (_TABLES, _MOVED, tasks.TABLES + _UPLOADS, index.STEP, _ITEMS, _BLOBS, index.UNTIL, _TASKS)))
+#: For finding whether bytes are still used.
+_MARKS: Final = "create index doc_item_mark on doc_item (tenant, mark, until_seq) where kind = 'media'"
+SCHEMAS: Final = (JOURNAL, Schema("documents", (_TABLES, _MOVED, tasks.TABLES + _UPLOADS, index.STEP, _ITEMS, _BLOBS, index.UNTIL, _TASKS, _MARKS)))
 
 
 class Node(Struct, frozen=True, kw_only=True):

@@ -160,7 +160,8 @@ def _about(tx: Tx, task: Task, body: Body) -> None:
     if row is None:
         return
     node = row[0]
-    if not node and (node := (body.result or {}).get("nodeId", "")):
+    made = body.result or (body.error.details if body.error and "documentUrl" in body.error.details else {})
+    if not node and (node := made.get("nodeId", "")):
         tx.run("update doc_task set node = ? where tenant = ? and task = ?", node, task.tenant, task.id)
         operations.about(tx, task.tenant, row[1], node)
     found = store.find_node(tx, task.tenant, node) if node else None

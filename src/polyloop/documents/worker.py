@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
@@ -40,6 +40,9 @@ from . import tasks as t
 from .access import admit_work
 from .exchange import telling
 from .leaves import TARGETS
+
+#: Kinds of what may be otherwise a little later: the way to the service, the disk.
+PASSING: Final = frozenset({"commit_unknown", "capability_unavailable", "local_io", "rate_limited"})
 
 
 class Lost(Exception):
@@ -156,9 +159,11 @@ class Held:
             self._end("SUCCESS", replace(self.body, result=result))
 
     def _fail(self, why: Problem) -> None:
-        """What is not known is asked again by the next attempt, until they are used up; everything else is final."""
-        if why.kind == "commit_unknown" and self.task.attempt < limits.TASK_ATTEMPTS:
-            self.note(due=self.worker.means.now_ms() + self.worker.means.lease_ms)
+        """What passes, or is not known, is tried again a little later, until the attempts are used up; everything else is final."""
+        passing = (why.kind in PASSING or why.execution_started is None) and why.details.get("reason") != "library_missing"
+        if passing and self.task.attempt < limits.TASK_ATTEMPTS:
+            pause = limits.RETRY_MS << (self.task.attempt - 1)
+            self.note(due=self.worker.means.now_ms() + min(pause, self.worker.means.lease_ms))
         else:
             self._end("FAILED", replace(self.body, error=why))
 
@@ -211,7 +216,11 @@ def _import(held: Held, work: t.Import) -> dict[str, Any]:
     if work.as_upload:  # kept as it is, inside a document of its own
         with TemporaryDirectory(prefix="polyloop-") as folder:
             (Path(folder) / work.name).write_bytes(data)
-            put = _done(held, "media_insert", {"nodeId": told["nodeId"], "file": work.name}, folder_of(folder))
+            try:
+                put = _done(held, "media_insert", {"nodeId": told["nodeId"], "file": work.name}, folder_of(folder))
+            except ProblemError as stop:  # the document is there, and empty: whoever is told of the failure is told which
+                made_of = {"nodeId": told["nodeId"], "documentUrl": told["documentUrl"]}
+                raise ProblemError(replace(stop.problem, details={**stop.problem.details, **made_of})) from stop
         told |= {
             "documentType": "file",
             "fallback": "upload",

@@ -8,7 +8,7 @@ from typing import Any, Final
 from polyloop.contract.problem import Problem, ProblemError, refusal
 from polyloop.db import Database
 from polyloop.documents import requests as ask
-from polyloop.documents.service import serve
+from polyloop.documents.service import made_small, serve
 
 _LOST: Final = Problem("invalid_response", "the reply was lost", execution_started=None)
 _BUSY: Final = {"kind": "rate_limited", "executionStarted": False, "retryable": True}
@@ -83,4 +83,4 @@ class FaultTransport:
         return self._serve(request, step_id)
 
     def _serve(self, request: ask.Request, step_id: str) -> ask.Reply:
-        return self._db.write_sync(serve, self._tenant, request, step_id, self._user)
+        return made_small(request, self._db.write_sync(serve, self._tenant, request, step_id, self._user))
