@@ -78,10 +78,10 @@ def test_S2_2_every_clause_is_answered_for_by_a_part_and_named_by_a_test() -> No
 
 def uncalled(files: Mapping[str, str]) -> list[str]:
     """Verbs of protocols that nothing under src calls."""
-    trees = [(path, ast.parse(text)) for path, text in files.items() if path.startswith(tidy.SRC) and path.endswith(".py")]
-    nodes = [(path, node) for path, tree in trees for node in ast.walk(tree)]
-    called = {node.attr for _, node in nodes if isinstance(node, ast.Attribute)}
-    seams = [(p, n) for p, n in nodes if isinstance(n, ast.ClassDef) and any(ast.unparse(base).startswith("Protocol") for base in n.bases)]
+    texts = {path: text for path, text in files.items() if path.startswith(tidy.SRC) and path.endswith(".py")}
+    called = {name for text in texts.values() for name in re.findall(r"\.(\w+)", text)}
+    nodes = [(path, node) for path, text in texts.items() if "Protocol)" in text for node in ast.walk(ast.parse(text))]
+    seams = [(p, n) for p, n in nodes if isinstance(n, ast.ClassDef) and "Protocol" in map(ast.unparse, n.bases)]
     verbs = [(f"{path}:{seam.name}.{verb.name}", verb.name) for path, seam in seams for verb in seam.body if isinstance(verb, Verb)]
     return [where for where, name in verbs if name not in called and name != "__call__"]
 
