@@ -1,7 +1,7 @@
 """Numbered pins and labels on a picture: a transparent overlay, and the composite of picture and overlay. The source is not touched.
 
-Drawn at the true size of the upright picture with the shipped font; labels stay inside the frame and, where there is room, off one
-another. What the font cannot show is named, never drawn as an empty box without a word. Seed: S1.83.
+Drawn at the true size of the upright picture with the shipped font; labels begin with the number of their pin, stay inside the frame
+and, where there is room, off one another. What the font cannot show is named, never drawn as an empty box without a word. Seed: S1.83.
 """
 
 from __future__ import annotations
@@ -39,7 +39,11 @@ def rendered(image: Image.Image, annotations: Sequence[Annotation]) -> Rendered:
     letter = max(_LETTER_MIN_PX, min(_LETTER_MAX_PX, round(min(image.size) * _LETTER)))
     font = _font(letter)
     pins = [_pin(image.size, note, letter // 2 + 2) for note in annotations]
-    taken, boxes, texts = list(pins), list[Rect](), [_wrapped(note.label, font, image.width - 2 * letter) for note in annotations]
+    taken, boxes, texts = (
+        list(pins),
+        list[Rect](),
+        [_wrapped(f"{number}  {note.label}", font, image.width - 2 * letter) for number, note in enumerate(annotations, 1)],
+    )
     for pin, text in zip(pins, texts, strict=True):
         boxes.append(_placed(image.size, pin, _extent(draw, text, font, letter), taken))
         taken.append(boxes[-1])
@@ -48,7 +52,9 @@ def rendered(image: Image.Image, annotations: Sequence[Annotation]) -> Rendered:
         draw.line((_middle(pin), _middle(box)), fill=_PIN, width=thin)
     for box, text in zip(boxes, texts, strict=True):
         draw.rectangle(box, fill=_PAPER, outline=_PIN, width=thin)
-        draw.multiline_text((box[0] + letter // 2, box[1] + letter // 3), text, font=font, fill=_INK, spacing=letter // 4)
+        left, top, _, _ = draw.multiline_textbbox((0, 0), text, font=font, spacing=letter // 4)
+        spot = (box[0] + letter // 2 - left, box[1] + letter // 3 - top)  # letters begin below the point they are drawn at
+        draw.multiline_text(spot, text, font=font, fill=_INK, spacing=letter // 4)
     for number, pin in enumerate(pins, 1):
         draw.ellipse(pin, fill=_PIN, outline=_PAPER, width=thin)
         draw.text(_middle(pin), str(number), font=_font(max(8, letter * 4 // 5)), fill=_PAPER, anchor="mm")
@@ -89,7 +95,7 @@ def _wrapped(label: str, font: ImageFont.FreeTypeFont, width: int) -> str:
 
 def _extent(draw: ImageDraw.ImageDraw, text: str, font: ImageFont.FreeTypeFont, letter: int) -> tuple[int, int]:
     left, top, right, bottom = draw.multiline_textbbox((0, 0), text, font=font, spacing=letter // 4)
-    return round(max(0, left) + right) - round(min(0, left)) + letter, round(bottom + min(0, top)) + letter * 2 // 3
+    return round(right - left) + letter, round(bottom - top) + letter * 2 // 3
 
 
 def _placed(size: tuple[int, int], pin: Rect, extent: tuple[int, int], taken: Iterable[Rect]) -> Rect:
