@@ -150,6 +150,27 @@ def test_what_is_not_yours_answers_like_what_never_was(office: Office, db: Datab
         office.refused("not_found", op, {"operationId": made}, user="u")
 
 
+@pytest.mark.parametrize("op", sorted(LEAST))
+def test_every_operation_on_what_is_not_yours_answers_like_one_on_nothing(db: Database, tmp_path: Path, op: str) -> None:
+    """Byte for byte, to a user without a role and to another tenant, for every id that is named."""
+    office, other = Office(db, folder=tmp_path), Office(db, folder=tmp_path)
+    place = Place(office, tmp_path)
+    args = place.args(op)
+    (tmp_path / "out.md").unlink(missing_ok=True)
+    for name in ("nodeId", "containerId", "taskId"):
+        if name not in args or args[name] == "root":
+            continue
+        never = args[name][:2] + "0" * (len(args[name]) - 2)
+        for who, caller in ((office, {"user": "u"}), (other, {})):
+            answers = [
+                json.dumps(who.call(op, args | {name: given}, **YES, **caller)).replace(given, "ID").replace(who.last or "OWN", "OWN")
+                for given in (args[name], never)
+            ]  # fmt: skip
+            assert answers[0] == answers[1]
+            assert "not_found" in answers[0]
+    assert not (tmp_path / "out.md").exists()
+
+
 @pytest.mark.parametrize("made", ["create", "import", "export_submit"])
 def test_the_operations_and_tasks_of_others_answer_like_none(db: Database, tmp_path: Path, made: str) -> None:
     """Byte for byte, whatever the operation; and nobody goes on with what another began, or is answered with it for its key."""

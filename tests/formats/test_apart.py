@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import zipfile
+from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
+from threading import Event
 
 import pytest
 
@@ -60,6 +64,30 @@ def test_a_reader_writes_no_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     with pytest.raises(ProblemError, match="File too large"):
         read_apart("a.docx", word(p("x")))
     assert path.stat().st_size == 0
+
+
+def test_a_reader_ends_with_who_asked_for_it(tmp_path: Path) -> None:
+    """A worker that is killed leaves nobody behind who goes on computing."""
+    note, file = tmp_path / "begun", tmp_path / "a.docx"
+    file.write_bytes(word(p("x")))
+    change = (
+        f"import time, pathlib, polyloop.formats as f; f.read = lambda *_: (pathlib.Path({str(note)!r}).write_text(''), time.sleep(600));"
+        " import polyloop.formats.apart as a; a._LIMITS = ()"
+    )
+    script = "import sys, polyloop.formats.apart as a; a.RUN = sys.argv[1] + '; ' + a.RUN; a.read_apart('a.docx', open(sys.argv[2], 'rb').read())"
+    with subprocess.Popen([sys.executable, "-c", script, change, str(file)]) as asking:
+        until(note.exists)
+        (child,) = Path(f"/proc/{asking.pid}/task/{asking.pid}/children").read_text().split()
+        asking.kill()
+    until(lambda: not Path(f"/proc/{child}").exists() or "Z" in Path(f"/proc/{child}/stat").read_text().rpartition(")")[2])
+
+
+def until(holds: Callable[[], bool]) -> None:
+    for _ in range(6_000):
+        if holds():
+            return
+        Event().wait(0.01)
+    raise AssertionError("it never came to that")
 
 
 def test_text_boxes_inside_one_another_are_read_once() -> None:

@@ -7,6 +7,7 @@ whose work is linear, so they are not worth a process.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import resource
 import signal
@@ -27,6 +28,7 @@ from polyloop.formats.problems import unreadable
 _HERE: Final = frozenset({"txt", "md"})
 #: The package is found where this one is, whatever the new process would find.
 RUN: Final = "import sys; sys.path.insert(0, sys.argv[1]); from polyloop.formats.apart import serve; serve(sys.argv[2])"
+_PR_SET_PDEATHSIG: Final = 1
 _LIMITS: Final = (
     (resource.RLIMIT_CORE, 0), (resource.RLIMIT_FSIZE, 0), (resource.RLIMIT_AS, READER_MEMORY_BYTES), (resource.RLIMIT_CPU, READER_CPU_S),
 )  # fmt: skip
@@ -72,6 +74,8 @@ def _costly(name: str) -> ProblemError:
 
 def serve(name: str) -> None:
     """What the process does: the file from standard input, the reply to standard output."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # it ends with who asked for it
     for limit, most in _LIMITS:
         hard = resource.getrlimit(limit)[1]
         least = most if hard == resource.RLIM_INFINITY else min(most, hard)
