@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import random
+from difflib import SequenceMatcher
 from html.parser import HTMLParser
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from polyloop.documents import diff
 from polyloop.documents.content import Kept
-from polyloop.documents.diff import changes, page, words
+from polyloop.documents.diff import BUDGET, Budget, changes, page, told, words
 from polyloop.formats.blocks import Block, Run
 from tests.documents.office import Office
 
@@ -44,7 +47,7 @@ def test_both_texts_can_be_told_from_the_words(before: str, after: str) -> None:
 
 
 def test_texts_too_long_to_compare_are_replaced() -> None:
-    assert [mark for mark, _ in words("a " * 3_000, "b " * 3_000)] == ["-", "+"]
+    assert [mark for mark, _ in words("a " * 3_000, "b " * 3_000)] == ["-", "+", "="]
 
 
 def versions(office: Office, node: str, *edits: dict[str, Any]) -> dict[str, Any]:
@@ -140,3 +143,36 @@ def test_a_long_document_is_compared_in_bounded_work() -> None:
     found = changes(before, after)
     assert [c.after for c in found if c.after] == after
     assert page("t", found).count("<div") < 1_500
+
+
+def test_one_comparison_has_one_budget_however_many_pairs_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks written anew, each so different that it must be compared; on the page as in the data."""
+    compared: list[int] = []
+
+    class Counting(SequenceMatcher[Any]):
+        def get_matching_blocks(self) -> list[Any]:
+            compared.append(len(self.a) * len(self.b))
+            return super().get_matching_blocks()
+
+    monkeypatch.setattr(diff, "SequenceMatcher", Counting)
+    letters = "".join(chr(0x4E00 + n) for n in range(400))
+    before = [kept(f"a{n}", letters) for n in range(40)]
+    after = [kept(f"b{n}", letters[::-1][:120] + letters[120:-1] + "完") for n in range(40)]
+    budget = Budget(BUDGET * 3 // 100)
+    found = changes(before, after, budget)
+    html, data = page("t", found, budget), [told(change, budget) for change in found]
+    assert sum(compared) <= BUDGET * 3 // 100 + 40 * 40
+    assert [c.after for c in found if c.after] == after
+    assert [c.before for c in found if c.before and c.kind != "same"] == before
+    assert html.count("<ins>") >= 40
+    assert len(data) == len(found)
+
+
+def test_what_both_texts_begin_and_end_with_costs_nothing() -> None:
+    """An edit in a text of any length is told word by word, and known as an edit."""
+    text = " ".join(f"w{n}" for n in range(20_000))
+    now = text.replace("w10000 ", "new ")
+    budget = Budget(10)
+    assert [part for part in words(text, now, budget) if part[0] != "="] == [("-", "w10000"), ("+", "new")]
+    (change,) = changes([kept("a", text)], [kept("b", now)], budget)
+    assert change.kind == "changed"

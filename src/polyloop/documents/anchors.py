@@ -116,7 +116,7 @@ class Texts:
         """The stretches both texts share, in order, as (place in old, place in now, length)."""
         key = (old, now, tail_first)
         if key not in self._compared:
-            a0, b0, a1, b1 = _differ(old, now, tail_first=tail_first)
+            a0, a1, b0, b1 = differ(old, now, tail_first=tail_first)
             cost = (a1 - a0) * (b1 - b0)
             fits = cost <= min(PAIRS, self._left)
             self._left -= cost if fits else 0
@@ -156,8 +156,8 @@ def _pieces(length: int) -> Iterator[tuple[int, int]]:
         size //= 2
 
 
-def _differ(old: str, now: str, *, tail_first: bool) -> tuple[int, int, int, int]:
-    """What is left of both texts without what they begin and end with alike: from, to."""
+def differ(old: Sequence[object], now: Sequence[object], *, tail_first: bool = False) -> tuple[int, int, int, int]:
+    """What is left of both without what they begin and end with alike: from and to of the one, from and to of the other."""
     shortest = min(len(old), len(now))
     if tail_first:
         tail = _shared(old[::-1], now[::-1], shortest)
@@ -165,9 +165,9 @@ def _differ(old: str, now: str, *, tail_first: bool) -> tuple[int, int, int, int
     else:
         head = _shared(old, now, shortest)
         tail = _shared(old[::-1], now[::-1], shortest - head)
-    return head, head, len(old) - tail, len(now) - tail
+    return head, len(old) - tail, head, len(now) - tail
 
 
-def _shared(one: str, other: str, most: int) -> int:
-    """How many characters both begin with, at most `most`."""
+def _shared(one: Sequence[object], other: Sequence[object], most: int) -> int:
+    """How much both begin with, at most `most`."""
     return next((n for n in range(most) if one[n] != other[n]), most)

@@ -93,13 +93,14 @@ def _diff(asked: Asked, plan: Plan) -> dict[str, Any]:
     args, node_id = asked.args, plan.node["target"]["nodeId"]
     sides = [{"version": v, "revision": version_revision(asked, node_id, v)} for v in (args["from"], args["to"])]
     before, after = (c.kept(asked.ask(ask.Content(node=node_id, revision=side["revision"]))["blocks"]) for side in sides)
-    found = diff.changes(before, after)
+    budget = diff.Budget()
+    found = diff.changes(before, after, budget)
     frame = {"from": sides[0], "to": sides[1], "counts": {kind: sum(x.kind == kind for x in found) for kind in get_args(diff.Kind)}}
     if args.get("format") == "html":
-        return {**frame, "content": diff.page(f"{plan.node['title']}: {args['from']} → {args['to']}", found)}
+        return {**frame, "content": diff.page(f"{plan.node['title']}: {args['from']} → {args['to']}", found, budget)}
     told, first, most = [x for x in found if x.kind != "same"], args.get("offset", 0), args.get("maxChanges", limits.CHANGES)
     rest = {"nextOffset": first + most} if len(told) > first + most else {}
-    return {**frame, "changes": [diff.told(x) for x in told[first : first + most]], **rest}
+    return {**frame, "changes": [diff.told(x, budget) for x in told[first : first + most]], **rest}
 
 
 LISTS: Final[Lists] = {"list": _list, "search": _search, "version_list": _versions}
