@@ -104,3 +104,29 @@ def test_S1_69_a_model_that_sees_gets_the_picture_s_own_bytes_and_one_that_does_
         sent = base64.b64decode(pieces[0]["image_url"]["url"].partition("base64,")[2])
         assert hashlib.sha256(sent).hexdigest() == hashlib.sha256(data).hexdigest()
         assert "canvas_inspect_image" in {tool["function"]["name"] for tool in server.seen[0]["tools"]}
+
+
+def test_S1_37_S1_94_a_run_whose_picture_was_not_made_is_not_told_as_done_whatever_its_model_says(tmp_path, monkeypatch):
+    from polyloop.testing.media_server import MediaServer
+    from tests.outside import command as outside
+
+    monkeypatch.setenv("POLYLOOP_HOME", str(tmp_path))
+    lie = line("submit", summary="The picture is done, 已完成", claims=[{"text": "It is complete", "evidence": ["task_made_up"]}])
+    wish = {**picture(), "size": "256x144", "channelId": "x", "channelModelKey": "owner/m"}
+    del wish["logicalModelId"]
+    with MediaServer(tmp_path / "log", ["refuse"]) as server:
+        (tmp_path / "media.toml").write_text(
+            f'[[providers]]\nchannel = "x"\nkind = "replicate"\nurl = "{server.url("replicate")}"\n[[models]]\nchannel = "x"\nkey = "owner/m"\n'
+            'name = "X"\nmode = "image"\nsizes = ["256x144"]\nprices = [{ tier = "s", credits = "1" }]\n'
+        )
+        lay(tmp_path)
+        (tmp_path / "replies.jsonl").write_text("".join([*FIRST[:2], line("generate_media", **wish), lie, line("submit", summary="已完成")]))
+        done = outside(tmp_path, "run", "r.toml", "--store", "s.db", "--json")
+        while not done.said["ended"]:
+            done = outside(tmp_path, "resume", "r1", "--store", "s.db", "--json")
+    log = [json.loads(text) for text in outside(tmp_path, "log", "r1", "--jsonl", "--store", "s.db").out.splitlines()]
+    results = [record["status"] for record in log if record["kind"] == "action_result"]
+    assert results == ["ok", "ok", "error", "error", "ok"], "the made-up reference is no evidence, and the run goes on"
+    head = done.said["finalAnswer"].partition("## 智能体的说明")[0]
+    assert head.startswith("# 没有完成")
+    assert "已完成" not in head
