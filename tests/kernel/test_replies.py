@@ -131,8 +131,9 @@ def test_after_a_deferral_the_rest_is_not_executed() -> None:
 
 
 def test_one_of_two_overlapping_reads_waits() -> None:
+    """One that has not said that it may: those that have do not overlap (`test_counters`)."""
     box = {1: Deferred("t", "task"), 2: said("second")}
-    desk = desk_of(READ_A, READ_B, WRITE_A, deeds={"look": lambda a: box[a.args["n"]]}, tools=(tool("look", defers=True), WRITE, SUBMIT))
+    desk = desk_of(READ_A, READ_B, WRITE_A, deeds={"look": lambda a: box[a.args["n"]]}, tools=(tool("look", replay="probe"), WRITE, SUBMIT))
     assert desk.start().state == "waiting"
     assert [(s["call"], s["tier"]) for s in desk.steps()] == [(2, "H")]
     desk.log.leave("resolve", "t", "finished", at=desk.clock.now_ms())
