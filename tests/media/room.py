@@ -54,6 +54,13 @@ class Room:
         """(order, kind, amount) of every row of the ledger."""
         return self.db.look(lambda tx: tx.rows("select order_id, kind, amount from spend_charge where tenant = ? order by order_id, no", self.tenant))
 
+    def books_agree(self) -> bool:
+        """Whether the accounts under whose caps all is spent say of every order what its own rows say last."""
+        ends = {order: (kind, 0 if kind == "refund" else amount) for order, kind, amount in self.charges()}
+        kept = self.db.look(lambda tx: tx.rows("select call_id, kind, amount_micro from gateway_charge where tenant = ?", self.tenant))
+        used = self.db.look(lambda tx: tx.row("select used_micro from gateway_account where tenant = ? and session = ''", self.tenant))
+        return ends == {order: (kind, amount) for order, kind, amount in kept} and (used or (0,))[0] == sum(amount for _, amount in ends.values())
+
     def count(self, table: str) -> int:
         return self.db.look(lambda tx: tx.row(f"select count(*) from {table} where tenant = ?", self.tenant))[0]
 

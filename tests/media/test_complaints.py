@@ -15,7 +15,9 @@ import pytest
 from msgspec.structs import replace
 
 from polyloop.media import limits
-from tests.media.room import picture, room
+from polyloop.media.provider import Found
+from polyloop.media.worker import Worker
+from tests.media.room import Clock, picture, played, room
 from tests.media.test_kills import WISH, forked, outside
 from tests.media.test_runs import FIRST, lay, line
 from tests.outside import command
@@ -73,19 +75,26 @@ def test_open_ai_canvas_586_a_step_that_takes_longer_than_its_lease_is_not_submi
     monkeypatch.setattr(limits, "POLL_MS", 5)
     with MediaServer(tmp_path / "log") as server, room(tmp_path, outside("replicate", server.url("replicate"))) as here:
         here.grant("9")
-        here.call("generate_media", WISH)
-        slow = replace(here.worker.means, lease_ms=1)
-        second = type(here.worker)(here.db, slow)
-        submit = here.worker.means.providers["x"].submit
+        ticket, _ = here.call("generate_media", WISH)
+        clock = Clock()
+        means = replace(here.worker.means, now_ms=clock, pause=clock.pause)
+        first, second = Worker(here.db, means), Worker(here.db, means)
+        provider, taken = means.providers["x"], []
+        submit = provider.submit
 
         def late(work):
-            second.one()  # another worker takes the task while this one is still waiting for its answer
+            clock.now += limits.LEASE_MS + 1
+            taken.append(second.one())  # another worker takes the task while this one is still waiting for its answer
             return submit(work)
 
-        here.worker.means = replace(slow, providers={"x": here.worker.means.providers["x"]})
-        here.worker.means.providers["x"].submit = late
-        here.worker.all()
-        assert len(server.submissions()) <= 1
+        provider.submit = late
+        first.one()
+        assert taken[0] is not None
+        first.all()
+        second.all()
+        assert len(server.submissions()) == 1
+        told, _ = here.call("task_get", {"taskId": ticket["taskId"]})
+        assert (told["state"], told["billing"]["state"]) == ("unknown", "uncertain")
 
 
 def test_open_ai_canvas_135_whoever_leaves_cancels_nothing(tmp_path):
@@ -142,11 +151,18 @@ def test_comfyui_mcp_panel_585_and_anything_llm_4536_the_same_wish_twenty_times_
 
 
 def test_comfyui_mcp_panel_1213_and_comfyui_2566_tasks_outlive_every_process(tmp_path):
+    from polyloop.testing.media_provider import ScriptedProvider
+
     with room(tmp_path) as here:
         here.grant()
         canvas, ids = here.canvas, [here.call("generate_media", picture(f"n{n}", f"w{n}"))[0]["taskId"] for n in range(3)]
+        played(here, ScriptedProvider(poll=[Found("running")])).one(ids[0])  # one is at its provider already
+    provider = ScriptedProvider()
     with room(tmp_path, canvas=canvas) as later:
-        assert {later.call("task_get", {"taskId": i})[0]["state"] for i in ids} == {"queued"}
+        assert [later.call("task_get", {"taskId": i})[0]["state"] for i in ids] == ["running", "queued", "queued"]
+        played(later, provider).all()
+        assert [later.call("task_get", {"taskId": i})[0]["complete"] for i in ids] == [True] * 3
+    assert [work.id for verb, work in provider.seen if verb == "submit"] == ids[1:]
 
 
 def test_comfyui_1977_a_cancel_stops_its_own_task_only(here):

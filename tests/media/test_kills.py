@@ -87,7 +87,7 @@ class Struck:
         db.write, db.write_sync = struck, struck_sync
 
     def around(self, provider):
-        for name in ("submit", "poll", "fetch", "find"):
+        for name in ("submit", "poll", "cancel", "fetch", "find"):
             verb = getattr(provider, name)
 
             def struck(*args, verb=verb):
@@ -100,16 +100,20 @@ class Struck:
         return provider
 
 
-def _life(where, found: Settings, at: int, **more: str) -> int:
-    """One process that asks and works until it is struck; 0 = it got through."""
+def _ask_and_work(here: Room) -> None:
+    here.call("generate_media", WISH)
+    here.worker.all()
+
+
+def life(where, found: Settings, at: int, deed=_ask_and_work, **more: str) -> int:
+    """One process that does its deed until it is struck; 0 = it got through."""
     strike = Struck(at)
     db = opened(where)
     here = Room(db, found, **more)
     strike.over(db)
     means = here.worker.means
     here.worker.means = replace(means, lease_ms=1, providers={name: strike.around(p) for name, p in means.providers.items()})
-    here.call("generate_media", WISH)
-    here.worker.all()
+    deed(here)
     return 0
 
 
@@ -125,7 +129,7 @@ def struck(where, found: Settings, at: int, server, tenant: str = "local") -> tu
         here.grant("3")
         same = {"tenant": tenant, "canvas": here.canvas}
     before = len(server.submissions())
-    code = forked(lambda: _life(where, found, at, **same))
+    code = forked(lambda: life(where, found, at, **same))
     with room(where, found, **same) as here:
         ticket, _ = here.call("generate_media", WISH)  # as whoever waits for it asks again
         here.worker.all()
@@ -140,6 +144,7 @@ def struck(where, found: Settings, at: int, server, tenant: str = "local") -> tu
         else:
             assert (told["complete"], kinds, here.count("media_asset")) == (True, ["reserve", "settle"], 1), told
             assert len(server.submissions()) - before == 1
+        assert here.books_agree()
     return code, told["state"]
 
 
