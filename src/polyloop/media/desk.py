@@ -58,10 +58,9 @@ class Desk:
 
     def prepare(self, command: leaf.Prepare) -> Prepared:
         self._now = command.call.now_ms
-        asked = self.asked(command.call)
-        if known := self._tool.known(asked):
-            raise Known(known)
-        self._plan = self._tool.plan(asked)
+        self._plan = self._tool.plan(self.asked(command.call))
+        if self._plan.known:
+            raise Known(self._plan.known)
         return self._plan.prepared
 
     def grants(self, _: leaf.Grants) -> Sequence[tuple[Grant, Sequence[Charge]]]:

@@ -150,11 +150,14 @@ class Asked(Struct, frozen=True, kw_only=True):
 
 
 class Plan(Struct, frozen=True, kw_only=True):
-    """`act(step_id)` carries it out and gives the reply; `end(reply)` reads back what is then known."""
+    """`act(step_id)` carries it out and gives the reply; `end(reply)` reads back what is then known. `known` = the task that this call stands
+    for already: nothing is carried out; "" = none.
+    """
 
     prepared: Prepared
     act: Callable[[str], dict[str, Any]]
     end: Callable[[dict[str, Any]], Conclusion]
+    known: str = ""
 
 
 class Known(Exception):
@@ -166,8 +169,8 @@ class Known(Exception):
 
 
 class Tool(Struct, frozen=True, kw_only=True):
-    """One operation. `people` = never offered to an agent; `vision` = only where the model can see pictures; `known` = the task that
-    this call stands for already, "" = none; `before` = what takes long and needs no store, made before the transaction of the call.
+    """One operation. `people` = never offered to an agent; `vision` = only where the model can see pictures; `before` = what takes long
+    and needs no store, made before the transaction of the call.
     """
 
     op: Operation
@@ -175,7 +178,6 @@ class Tool(Struct, frozen=True, kw_only=True):
     plan: Callable[[Asked], Plan]
     people: bool = False
     vision: bool = False
-    known: Callable[[Asked], str] = lambda _: ""
     before: Callable[[dict[str, Any]], Any] | None = None
 
 

@@ -207,15 +207,10 @@ def _about(asked: Asked) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def existing(asked: Asked) -> str:
+def existing(asked: Asked, draft: Draft, intent: str) -> str:
     """The task that is this wish already, alive or done; "" = none. A person who says yes to another one, as another node, gets it."""
-    draft, _, refs = drafted(asked)
-    if draft is None or asked.caller.dry_run:
-        return ""
     wish, another = wish_of(draft), bool(asked.caller.approved_by or asked.caller.plan_id)
-    for known, task_id in store.tasks_of_intent(
-        asked.tx, asked.tenant, asked.canvas_id, intent_of(asked.args["mode"], asked.args["prompt"], refs.files)
-    ):
+    for known, task_id in store.tasks_of_intent(asked.tx, asked.tenant, asked.canvas_id, intent):
         found = rows.find(asked.tx, asked.tenant, task_id)
         alive = found is not None and PHASES[found.state] in ("waiting", "running", "succeeded")
         if found and alive and known == wish and (not another or tasks.body_of(found).node == asked.args["nodeId"]):
@@ -237,11 +232,12 @@ def died(asked: Asked, intent: str) -> bool:
 
 def _generate(asked: Asked) -> Plan:
     draft, problems, refs = drafted(asked)
-    about = _about(asked)
+    about, intent = _about(asked), intent_of(asked.args["mode"], asked.args["prompt"], refs.files)
+    if draft and not asked.caller.dry_run and (known := existing(asked, draft, intent)):
+        return idle(Prepared(**about), known)
     if draft is None or problems:
         stale = about["current"] is not None and asked.args["snapshotHash"] != about["current"]
         return idle(Prepared(**about, problems=() if stale else tuple(problems)))
-    intent = intent_of(asked.args["mode"], asked.args["prompt"], refs.files)
     texts = (digest([s.hash for s in (asked.surface.seen(i) for i in draft.sources) if s and s.kind == "text"]),)
     prepared = Prepared(**about, resolved=draft.resolved, quote=draft.quote, assets=(*refs.files, *texts), confirm=died(asked, intent))
     body = _body(asked, draft)
@@ -252,13 +248,13 @@ def _generate(asked: Asked) -> Plan:
     return Plan(prepared=prepared, act=act, end=lambda reply: concluded(asked, reply))
 
 
-def idle(prepared: Prepared) -> Plan:
-    """A plan that is refused before it is carried out."""
+def idle(prepared: Prepared, known: str = "") -> Plan:
+    """A plan that is not carried out: it is refused, or is the task `known` already."""
 
     def never(_: Any) -> Any:
         raise problem("conflict", "what was refused cannot be carried out", stage="plan")
 
-    return Plan(prepared=prepared, act=never, end=never)
+    return Plan(prepared=prepared, act=never, end=never, known=known)
 
 
 def _body(asked: Asked, draft: Draft) -> Body:
@@ -334,7 +330,7 @@ def _task(asked: Asked) -> Plan:
 
 TABLE: Final[tuple[Tool, ...]] = (
     Tool(op=MODEL_LIST, purpose="The models for a mode and these references, with what they can do and cost.", plan=_models),
-    Tool(op=GENERATE, purpose="Have a picture, clip or sound made as a new node. It costs; the answer is a task.", plan=_generate, known=existing),
+    Tool(op=GENERATE, purpose="Have a picture, clip or sound made as a new node. It costs; the answer is a task.", plan=_generate),
     Tool(op=LAYER_SPLIT, purpose="Take a picture apart into layers, each a new node. The answer is a task.", plan=_split),
     Tool(op=TASK_GET, purpose="How a task stands: its state, its result, its node and its money.", plan=_task),
 )
