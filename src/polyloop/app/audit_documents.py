@@ -53,30 +53,56 @@ async def read_document(documents: DocRuntime, word: str) -> tuple[Input, Docume
 async def write_report(documents: DocRuntime, flow: str, report: Document, inputs: Sequence[str], last: dict[str, Any]) -> dict[str, Any]:
     """The report as a document: `{nodeId, documentUrl, revision, sha256}`. `last` = what this told the time before.
 
-    Raises ProblemError: revision_conflict when somebody else has changed it since.
+    What this audit wrote is asked of the journal, so that a run that was killed before it told so makes no second one; a report
+    that was taken away since is made anew. Raises ProblemError: revision_conflict when somebody else has changed it since.
     """
     content = [msgspec.to_builtins(block.edited(span=None, order=-1)) for block in report.blocks]
     written = digest(content)
-    if last.get("sha256") == written:
+    last = await _last(documents, flow, last)
+    gone = last["nodeId"] if last and not await _is_there(documents, last["nodeId"]) else ""
+    if last and not gone and last["sha256"] == written:
         return last
-    key = {"content": content, "format": "blocks", "operationKey": f"{flow} report {written[:16]} after {last.get('revision', 0)}"}
-    if last:
+    after = f"instead of {gone}" if gone else f"after {last.get('revision', 0)}"
+    key = {"content": content, "format": "blocks", "operationKey": f"{flow} report {written[:16]} {after}"}
+    if last and not gone:
         change = {"nodeId": last["nodeId"], "command": "overwrite", "expectedRevision": last["revision"], "allowBlockLoss": True}
-        told = await _done(documents, "update", {**change, **key})
+        told = await _done(documents, "update", {**change, **key}, flow)
     else:
         beside = await _done(documents, "resolve", {"url": inputs[0]})
         place = beside["target"]["container"]["id"]
-        told = await _done(documents, "create", {"title": report.title[:300], "containerId": place, **key})
-    return {
-        "nodeId": told["target"]["nodeId"],
-        "documentUrl": told["target"]["canonicalUrl"],
-        "revision": told["data"]["revision"],
-        "sha256": written,
-    }
+        told = await _done(documents, "create", {"title": report.title[:300], "containerId": place, **key}, flow)
+    return _told(told["target"], told["data"]["revision"], written)
 
 
-async def _done(documents: DocRuntime, op: str, args: dict[str, Any]) -> dict[str, Any]:
-    answer = await documents.call(op, args, Caller(approved_by=PERSON, person=True))
+async def _last(documents: DocRuntime, flow: str, noted: dict[str, Any]) -> dict[str, Any]:
+    """What this audit wrote last, whether it came to note it or not; {} = nothing."""
+    done = [e for e in await documents.entries(_session(flow)) if e.receipt is not None and e.receipt.ok]
+    if not done or done[-1].receipt is None:
+        return noted
+    revision = done[-1].receipt.data["revision"]
+    found = _told(done[-1].target, revision, "")
+    return noted if (noted.get("nodeId"), noted.get("revision")) == (found["nodeId"], revision) else found
+
+
+async def _is_there(documents: DocRuntime, node: str) -> bool:
+    try:
+        return (await _done(documents, "inspect", {"nodeId": node}))["data"]["state"] == "live"
+    except ProblemError as stop:
+        if stop.problem.kind == "not_found":
+            return False
+        raise
+
+
+def _told(target: dict[str, Any], revision: int, sha256: str) -> dict[str, Any]:
+    return {"nodeId": target["nodeId"], "documentUrl": target["canonicalUrl"], "revision": revision, "sha256": sha256}
+
+
+def _session(flow: str) -> str:
+    return f"{flow} report"
+
+
+async def _done(documents: DocRuntime, op: str, args: dict[str, Any], flow: str = "") -> dict[str, Any]:
+    answer = await documents.call(op, args, Caller(approved_by=PERSON, person=True, session=_session(flow) if flow else ""))
     wire, code = shown(answer)
     if code:
         if isinstance(answer, Problem):

@@ -19,7 +19,11 @@ from .cells import fit, pad, plain, visible, width
 from .told import headline
 
 #: Columns of a table and the fields they show, by what stands in its rows; the first that fits.
-_TABLES: Final[tuple[tuple[str, ...], ...]] = (("nodeId", "resourceType", "title", "excerpt"), ("version", "revision", "label"))
+_TABLES: Final[tuple[tuple[str, ...], ...]] = (
+    ("nodeId", "resourceType", "title", "excerpt"), ("version", "revision", "label"),
+    ("commentId", "state", "author", "content", "anchor", "replies"),
+    ("resourceId", "type", "bytes", "name", "blockIds"), ("user", "role"),
+)  # fmt: skip
 _CELL_COLUMNS: Final = 60
 
 
@@ -52,11 +56,21 @@ def table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """Rows of the same kind under their heads, in columns as wide as needed."""
     if not rows:
         return []
-    named = next((names for names in _TABLES if names[0] in rows[0]), tuple(rows[0]))
-    heads = tuple(name for name in named if any(name in row for row in rows))
-    lines = [heads, *(tuple(fit(str(row.get(name, "")), _CELL_COLUMNS) for name in heads) for row in rows)]
+    named = next((names for names in _TABLES if names[0] in rows[0]), tuple(dict.fromkeys(name for row in rows for name in row)))
+    heads = tuple(name for name in named if any(row.get(name, []) != [] for row in rows))
+    lines = [heads, *(tuple(fit(_cell(name, row.get(name, "")), _CELL_COLUMNS) for name in heads) for row in rows)]
     wide = [max(width(line[n]) for line in lines) for n in range(len(heads))]
     return ["  ".join(pad(cell, w) for cell, w in zip(line, wide, strict=True)).rstrip() for line in lines]
+
+
+def _cell(name: str, value: Any) -> str:
+    """A field on one line: of an anchor what it stands on and how, of replies how many, of blocks which."""
+    if name == "anchor" and value:
+        return f"{value['quote'] or value['blockId']} ({value['state']})"
+    if isinstance(value, list):
+        many = cast("list[Any]", value)
+        return (str(len(many)) if name == "replies" else " ".join(map(str, many))) if many else ""
+    return str(value)
 
 
 def task_line(task: Ticket, lang: Lang) -> str:
