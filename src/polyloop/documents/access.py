@@ -73,10 +73,11 @@ NEEDS: Final[dict[type, Callable[[Any], Sequence[Need]]]] = {
 }  # fmt: skip
 
 
+#: From the node up, by name: `cross join` keeps the order, `+` keeps the planner from all that stands in the tenant.
 _ABOVE: Final = (
     "with recursive up (id) as (select cast(? as text) union"
-    " select p.container from doc_place p join up on p.id = up.id where p.tenant = ? and p.until_seq = ?) "
-    "select mark from doc_item where tenant = ? and kind = 'access' and id = ? and until_seq = ? and node in (select id from up)"
+    " select p.container from up cross join doc_place p where p.id = up.id and p.tenant = ? and p.until_seq = ?) "
+    "select mark from doc_item where tenant = ? and kind = 'access' and id = ? and +until_seq = ? and node in (select id from up)"
 )
 
 

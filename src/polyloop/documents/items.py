@@ -89,7 +89,7 @@ def hash_of(mark: str, body: str) -> str:
 def standing(tx: Tx, tenant: str, node: str, kind: str, item: str) -> tuple[str, str] | None:
     """Mark and body of an item as it stands now."""
     row = tx.row(
-        "select mark, body from doc_item where tenant = ? and node = ? and kind = ? and id = ? and until_seq = ?", tenant, node, kind, item, OPEN
+        "select mark, body from doc_item where tenant = ? and node = ? and kind = ? and id = ? and +until_seq = ?", tenant, node, kind, item, OPEN
     )
     return (row[0], row[1]) if row else None
 
@@ -107,7 +107,7 @@ def attach(tx: Tx, tenant: str, r: ask.Attach, step_id: str) -> ask.Reply:
     seq = store.next_seq(tx, tenant)
     first = tx.row("select no from doc_item where tenant = ? and node = ? and kind = ? and id = ?", tenant, r.node, r.kind, r.item)
     tx.run(
-        "update doc_item set until_seq = ? where tenant = ? and node = ? and kind = ? and id = ? and until_seq = ?",
+        "update doc_item set until_seq = ? where tenant = ? and node = ? and kind = ? and id = ? and +until_seq = ?",
         seq, tenant, r.node, r.kind, r.item, OPEN,
     )  # fmt: skip
     if not r.body and r.kind == "media" and now:
@@ -170,4 +170,4 @@ def fact(tx: Tx, tenant: str, node: str, kind: str, item: str, seq: int) -> str 
     where = "tenant = ? and node = ? and kind = ? and id = ?"
     if row := tx.row(f"select mark, body from doc_item where {where} and since_seq = ?", *keys):  # noqa: S608  # our own words
         return hash_of(row[0], row[1]) if kind != "media" or blobs.whole(tx, tenant, row[0]) else None
-    return "" if tx.row(f"select 1 from doc_item where {where} and until_seq = ?", *keys) else None  # noqa: S608  # as above
+    return "" if tx.row(f"select 1 from doc_item where {where} and +until_seq = ?", *keys) else None  # noqa: S608  # as above

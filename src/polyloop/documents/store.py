@@ -264,7 +264,7 @@ def rows_at(tx: Tx, tenant: str, node_id: str, revision: int) -> list[Row]:
 
 def row_now(tx: Tx, tenant: str, node_id: str, block_id: str) -> Row | None:
     row = tx.row(
-        "select id, pos, body, hash from doc_block where tenant = ? and node = ? and id = ? and until_rev = ?", tenant, node_id, block_id, OPEN
+        "select id, pos, body, hash from doc_block where tenant = ? and node = ? and id = ? and +until_rev = ?", tenant, node_id, block_id, OPEN
     )
     return Row(*row) if row else None
 
@@ -308,7 +308,7 @@ def end_rows(tx: Tx, tenant: str, node_id: str, rows: Sequence[Row], revision: i
     index.end(tx, tenant, node_id, seq, (row.id for row in rows))
     for row in rows:
         tx.run(
-            "update doc_block set until_rev = ? where tenant = ? and node = ? and id = ? and until_rev = ?", revision, tenant, node_id, row.id, OPEN
+            "update doc_block set until_rev = ? where tenant = ? and node = ? and id = ? and +until_rev = ?", revision, tenant, node_id, row.id, OPEN
         )
 
 
