@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import os
 import random
 import struct
 import sys
@@ -14,6 +15,7 @@ import pytest
 from polyloop.contract.problem import ProblemError
 from polyloop.media import limits
 from polyloop.media.picture import libraries, opened, png
+from tests import outside
 
 pytestmark = pytest.mark.needs("media")
 
@@ -248,3 +250,10 @@ def test_the_shipped_font_tells_two_characters_apart():
     assert len(set(shapes)) == len(shapes)
     assert all(any(shape) for shape in shapes)
     assert "SIL Open Font License" in FONT.with_name("OFL.txt").read_text()
+
+
+def test_the_engine_that_reads_text_keeps_no_account_of_it_for_its_maker(tmp_path):
+    """It would begin with a session file among the temporary ones."""
+    code = "from PIL import Image; from polyloop.media.text import lines; lines(Image.new('RGB', (64, 32)))"
+    done = outside.run("-c", code, env={**os.environ, "TMPDIR": str(tmp_path)}, capture_output=True, text=True)
+    assert (done.returncode, done.stderr, [*tmp_path.iterdir()]) == (0, "", [])
