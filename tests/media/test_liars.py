@@ -109,7 +109,9 @@ def result(url: str) -> dict[str, object]:
 
 RESULTS = ["file:///etc/passwd", "http://[::1", "https://127.0.0.1:1/x", "https://localhost/x", "https://169.254.169.254/x", "https://[::1]/x",
            "//x/y",
-           "https://metadata.internal/x", "http://a\x00b/", "https://user@10.0.0.1/x", "data:image/png;base64,AAAA", "x" * 100_000,
+           "https://metadata.internal/x", "https://localhost./x", "https://127.1/x", "https://0x7f.1/x", "https://2130706433/x",
+           "https://a.localhost/x", "https://[::ffff:127.0.0.1]/x",
+           "http://a\x00b/", "https://user@10.0.0.1/x", "data:image/png;base64,AAAA", "x" * 100_000,
            "https://" + "x" * 70_000 + ".example/"]  # fmt: skip
 
 

@@ -122,7 +122,8 @@ def _public(host: str) -> bool:
     try:
         return ipaddress.ip_address(host).is_global
     except ValueError:
-        return "." in host and not host.endswith((".localhost", ".local", ".internal"))
+        _, dot, last = host.rstrip(".").rpartition(".")  # 127.1 and 0x7f.1 are addresses too
+        return bool(dot) and last[:1].isalpha() and last not in ("localhost", "local", "internal")
 
 
 def _read(response: httpx2.Response, limit: int, total_s: float) -> bytes:
