@@ -226,3 +226,25 @@ def test_a_damaged_workbook_is_read_or_refused_by_name(at: int, junk: bytes) -> 
 def test_macros_in_a_word_file_are_refused_too() -> None:
     word = (FIXTURES / "pandoc-notice.docx").read_bytes()
     assert reason("a.docx", rezipped(lambda parts: parts.update({"word/vbaProject.bin": b"\x01"}), word)) == "macros"
+
+
+DECLARED = ['<?xml version="1.0" encoding="{}"?>', "<?xml version='1.0'" + " " * 300 + "encoding = '{}' ?>"]
+
+
+@pytest.mark.parametrize("declared", DECLARED)
+@pytest.mark.parametrize("encoding", ["cp037", "utf-16", "utf-7", "cp500"])
+def test_a_part_is_parsed_in_the_encoding_it_was_looked_at_in(encoding: str, declared: str) -> None:
+    """What is looked for in one encoding could stand there in the other."""
+    with zipfile.ZipFile(io.BytesIO(PLAIN)) as made:
+        body = made.read("xl/workbook.xml").decode().rpartition("?>")[2]
+    head, entity = declared.format(encoding), '<!DOCTYPE a [<!ENTITY b "ha">]>'
+    told = (
+        (head + body).encode(encoding),
+        head.encode() + (entity + body).encode(encoding),
+        (head + entity + body).encode(encoding),
+        (head + body).encode(),
+    )
+    for form in told:
+        assert reason("a.xlsx", rezipped(lambda parts, form=form: parts.update({"xl/workbook.xml": form}))) == "corrupt"
+    whole = (declared.format("UTF-8") + body).encode()
+    assert texts(read("a.xlsx", rezipped(lambda parts: parts.update({"xl/workbook.xml": whole})))) == [[["a", "b"]]]

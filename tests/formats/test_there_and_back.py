@@ -81,6 +81,26 @@ def test_what_is_spelled_otherwise_is_named_before() -> None:
     assert {loss.code for loss in losses(Document(ONCE["label of an item"]), "md")} == {"list_label"}
 
 
+def deep(kind: str, depth: int) -> tuple[Block, ...]:
+    return (*(Block("bulleted", (Run("i"),), depth=at) for at in range(depth)), Block(kind, (Run("x"),), depth=depth))  # type: ignore[arg-type]  # given
+
+
+LESS_DEEP = {
+    "in lists": (deep("bulleted", 8), 0), "too deep a list": (deep("todo", 9), 1), "continued": (deep("paragraph", 5), 0),
+    "too deep a paragraph": (deep("paragraph", 6), 1), "code in an item": (deep("code", 1), 1),
+    "in a quote": ((Block("quote", (Run("q"),)), Block("paragraph", (Run("x"),), depth=1)), 1),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LESS_DEEP)
+def test_what_word_writes_less_deep_is_named(name: str) -> None:
+    blocks, count = LESS_DEEP[name]
+    told = Document(blocks)
+    found = read("a.docx", write(told, "docx"))
+    assert [(loss.code, loss.count) for loss in losses(told, "docx")] == ([("nesting", count)] if count else [])
+    assert sum(made.depth != block.depth for made, block in zip(found.blocks, blocks, strict=True)) == count
+
+
 @pytest.mark.parametrize("text", ["---a\nb\n---\nc\n", "- ---a\n\nb\n", "> ---\n> a\n> ---\n", "---\na\n"])
 def test_only_lines_of_dashes_at_the_head_are_front_matter(text: str) -> None:
     document = read("a.md", text.encode())

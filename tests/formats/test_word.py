@@ -156,6 +156,43 @@ def test_what_is_not_text_of_the_body_is_named() -> None:
     }  # fmt: skip
 
 
+ALTERNATIVES = "<mc:AlternateContent><mc:Choice>{}</mc:Choice><mc:Fallback>{}</mc:Fallback></mc:AlternateContent>"
+
+
+def test_of_alternatives_the_first_is_read_wherever_they_stand() -> None:
+    both = ALTERNATIVES.format
+    inner = both(both(p("一"), p("二")), p("三"))
+    assert [block.text for block in blocks(inner + p("后"))] == ["一", "后"]
+    assert [block.text for block in blocks(p(both(r("一"), r("二")), both(f"<w:hyperlink>{r('三')}</w:hyperlink>", r("四"))))] == ["一三"]
+    box = (
+        "<w:r>"
+        + both(f"<w:drawing><w:txbxContent>{p('框')}</w:txbxContent></w:drawing>", f"<w:pict><w:txbxContent>{p('框')}</w:txbxContent></w:pict>")
+        + "</w:r>"
+    )
+    table = f"<w:tbl><w:tr><w:tc>{p('格', box)}</w:tc></w:tr></w:tbl>"
+    assert [block.text for block in blocks(table)] == ["格\n框"]
+    assert lost(table) == {"docx_layout": 1, "text_box_position": 1}
+    assert [block.text for block in blocks(both("", p("二")) + p("后"))] == ["后"]
+
+
+def test_what_is_hidden_is_read_and_named() -> None:
+    assert [block.text for block in blocks(p("明", r("暗", "<w:vanish/>")))] == ["明暗"]
+    assert lost(p("明", r("暗", "<w:vanish/>"))) == {"docx_layout": 1, "hidden_text": 1}
+    rows = "".join(
+        f"<w:tr><w:tc><w:tcPr><w:vMerge{start}/></w:tcPr>{p(text)}</w:tc></w:tr>"
+        for text, start in (("上", ' w:val="restart"'), ("下", ""), ("", ""))
+    )
+    (block,) = blocks(f"<w:tbl>{rows}</w:tbl>")
+    assert block.table == Table(((Cell((Run("上\n下"),), rowspan=3),), (), ()))
+    assert lost(f"<w:tbl>{rows}</w:tbl>") == {"docx_layout": 1, "hidden_text": 1}
+
+
+def test_a_link_runs_over_line_ends_and_tabs() -> None:
+    body = p('<w:hyperlink w:anchor="x"><w:r><w:t>a</w:t><w:br/><w:t>b</w:t><w:tab/><w:t>c</w:t></w:r></w:hyperlink>')
+    assert blocks(body)[0].runs == (Run("a\nb\tc", link="#x"),)
+    assert read("a.html", b"<p><a href='#x'><b>a<br>b</b></a><br>c</p>").blocks[0].runs == (Run("a\nb", bold=True, link="#x"), Run("\nc"))
+
+
 def test_headers_are_no_text_and_named() -> None:
     document = read("a.docx", word(p("文"), {"hd": ("header", "hd.xml")}, header1=p("页眉")))
     assert document.text == "文"

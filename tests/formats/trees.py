@@ -25,7 +25,7 @@ def runs(draw: Any, *, links: bool = True) -> tuple[Run, ...]:
     made: list[Run] = []
     for _ in range(draw(st.integers(1, 4))):
         kind = draw(st.sampled_from(["plain", "marked", "code", "link" if links else "plain"]))
-        text = draw(SAFE)
+        text = "\n".join(draw(st.lists(SAFE, min_size=1, max_size=2)))
         if kind == "code":
             made.append(Run(text, code=True))
         elif kind == "link":

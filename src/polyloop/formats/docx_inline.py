@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 M: Final = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
 _A: Final = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
-_MC: Final = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
 _V: Final = "{urn:schemas-microsoft-com:vml}"
 _RULE: Final = "{urn:schemas-microsoft-com:office:office}hr"
 _CODE_STYLES: Final = frozenset({"verbatim char", "code", "html code", "source text", "inline code", "html typewriter", "code char"})
@@ -91,10 +90,13 @@ class Inline:
     def _run(self, run: Element, found: Found, link: str) -> None:
         properties = run.find(f"{W}rPr")
         marks = self._marks(properties)
+        if is_on(properties, f"{W}vanish"):
+            self.losses["hidden_text"] += 1
         for child in run:
             tag = child.tag
+            marks["link"] = link or self._field_link()  # a field may end inside the run
             if tag == f"{W}t":
-                self._put(found, child.text or "", marks | {"link": link or self._field_link()})
+                self._put(found, child.text or "", marks)
             elif tag in _SIGNS:
                 self._put(found, _SIGNS[tag], marks)
             elif tag == f"{W}br":
@@ -108,7 +110,7 @@ class Inline:
                 self.fields[-1].code += child.text or ""
             elif tag == f"{W}ruby":
                 self._ruby(child, found, link, 1)
-            elif tag in (f"{W}drawing", f"{W}pict", f"{W}object", f"{_MC}AlternateContent"):
+            elif tag in (f"{W}drawing", f"{W}pict", f"{W}object"):
                 self._hanging(child, found)
 
     def _marks(self, properties: Element | None) -> dict[str, Any]:
@@ -149,12 +151,7 @@ class Inline:
             self._children(base, found, link, depth + 1)
 
     def _hanging(self, element: Element, found: Found) -> None:
-        """A drawing: its text boxes and pictures. Of alternatives the first is taken, else everything would be read twice."""
-        if element.tag == f"{_MC}AlternateContent":
-            for choice in list(element)[:1]:
-                for child in choice:
-                    self._hanging(child, found)
-            return
+        """A drawing: its text boxes and pictures."""
         boxes, pictures = outermost(element, f"{W}txbxContent"), len(found.images)
         found.boxes.extend(boxes)
         named = next((each for each in element.iter() if each.tag.endswith("}docPr")), None)

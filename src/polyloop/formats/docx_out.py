@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from xml.sax.saxutils import escape, quoteattr
 
 from polyloop.formats.blocks import LIST_TYPES, Block, Document, Run, Table, grid, joint_at, printable, shown
-from polyloop.formats.docx_styles import LIST_IDS, MAX_LIST_DEPTH, XML, numbering, styles
+from polyloop.formats.docx_styles import LIST_IDS, MAX_CONTINUED_DEPTH, MAX_LIST_DEPTH, XML, numbering, styles
 from polyloop.formats.links import safe_link
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class _Body:
             runs = shown(block)
             style = f"Heading{min(max(block.level, 1), 9)}" if block.type == "heading" else _STYLE.get(block.type, "")
             if not style and block.depth:
-                style = "Quote" if self.parents.get(block.depth - 1) == "quote" else f"ListContinue{min(block.depth, 5)}"
+                style = "Quote" if self.parents.get(block.depth - 1) == "quote" else f"ListContinue{min(block.depth, MAX_CONTINUED_DEPTH)}"
             properties = f'<w:pPr><w:pStyle w:val="{style}"/></w:pPr>' if style else ""
             self.out.append(f"<w:p>{properties}{self.runs(runs)}</w:p>")
 

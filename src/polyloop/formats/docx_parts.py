@@ -15,6 +15,7 @@ from msgspec import Struct, field
 from polyloop.formats.archive import unpack
 from polyloop.formats.limits import MAX_NESTING, MAX_XML_TAGS
 from polyloop.formats.numerals import numeral
+from polyloop.formats.office import refuse_binary, xml_text
 from polyloop.formats.problems import unreadable
 
 if TYPE_CHECKING:
@@ -32,8 +33,7 @@ _STRICT_NAMES: Final = (
     ("http://purl.oclc.org/ooxml/officeDocument/math", "http://schemas.openxmlformats.org/officeDocument/2006/math"),
     ("http://purl.oclc.org/ooxml/drawingml/main", "http://schemas.openxmlformats.org/drawingml/2006/main"),
 )
-_UTF_16: Final = (b"\xff\xfe", b"\xfe\xff")
-_OLE_MAGIC: Final = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+_MC: Final = "{http://schemas.openxmlformats.org/markup-compatibility/2006}AlternateContent"
 
 
 class Relation(Struct, frozen=True):
@@ -47,10 +47,7 @@ class Package:
 
     def __init__(self, name: str, data: bytes) -> None:
         self.name = name
-        if data.startswith(_OLE_MAGIC):
-            if "EncryptedPackage".encode("utf-16-le") in data:
-                raise unreadable(name, "encrypted", "it is protected by a password")
-            raise unreadable(name, "corrupt", "it is an old binary Word file, not docx")
+        refuse_binary(name, data, "Word file, not docx")
         self._parts = unpack(name, data, (".xml", ".rels"))
         main = [relation for relation in self.relations("").values() if relation.kind == "officeDocument"]
         if not main or main[0].target not in self._parts:
@@ -61,17 +58,11 @@ class Package:
         data = self._parts.get(path)
         if data is None:
             return None
+        text = xml_text(self.name, path, data, MAX_XML_TAGS)
+        for strict, usual in _STRICT_NAMES:
+            text = text.replace(strict, usual)
         try:
-            # Decoded here, whatever encoding the part claims: what is looked for is then what is parsed. A parser would
-            # take text with NULs for UTF-16 all the same.
-            text = data.decode("utf-16" if data[:2] in _UTF_16 else "utf-8-sig")
-            if any(mark in text for mark in ("\0", "<!DOCTYPE", "<!ENTITY")):
-                raise unreadable(self.name, "corrupt", f"its part {path} declares entities, or is neither UTF-8 nor UTF-16")
-            if text.count("<") > MAX_XML_TAGS:
-                raise unreadable(self.name, "too_large", f"its part {path} has more than {MAX_XML_TAGS} elements")
-            for strict, usual in _STRICT_NAMES:
-                text = text.replace(strict, usual)
-            return ET.fromstring(text)  # noqa: S314 - no declarations get this far
+            return _one_of_each(ET.fromstring(text))  # noqa: S314 - no declarations get this far
         except (ET.ParseError, ValueError, LookupError) as error:
             raise unreadable(self.name, "corrupt", f"its part {path} is not XML ({error})") from error
 
@@ -92,6 +83,14 @@ class Package:
         for relation in self.relations(self.main).values():
             if relation.kind == kind and not relation.external and (root := self.part(relation.target)) is not None:
                 yield relation.target, root
+
+
+def _one_of_each(root: Element) -> Element:
+    """Of alternatives the first is kept, in the place of all: else what they say would be read twice, or nowhere."""
+    parents = [each for each in root.iter() if any(child.tag == _MC for child in each)]
+    for parent in reversed(parents):  # inner ones first
+        parent[:] = [kept for child in parent for kept in (next(iter(child), ()) if child.tag == _MC else (child,))]
+    return root
 
 
 def value(element: Element | None, path: str) -> str | None:

@@ -7,6 +7,8 @@ from typing import Final
 _W: Final = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
 XML: Final = '<?xml version="1.0" encoding="UTF-8" standalone="yes"?>\n'
 MAX_LIST_DEPTH: Final = 8
+#: Styles of paragraphs that continue an item, one for each depth.
+MAX_CONTINUED_DEPTH: Final = 5
 
 #: Lists by kind: (numFmt, text of the mark). A todo's box is its mark.
 LIST_IDS: Final = {"bulleted": 1, "todo": 2, "done": 3, "numbered": 4}
@@ -18,7 +20,10 @@ _PARAGRAPH_STYLES: Final = (
     ("Quote", "Quote", '<w:spacing w:before="60" w:after="60"/><w:ind w:left="480"/>', '<w:i/><w:iCs/><w:color w:val="444444"/>'),
     ("SourceCode", "Source Code", '<w:shd w:val="clear" w:color="auto" w:fill="F4F4F4"/><w:spacing w:line="240" w:lineRule="auto"/>', "{mono}"),
     ("Formula", "Formula", '<w:jc w:val="center"/>', "{mono}"),
-    *((f"ListContinue{step}", "List Continue" + (f" {step}" if step > 1 else ""), f'<w:ind w:left="{480 * step}"/>', "") for step in range(1, 6)),
+    *(
+        (f"ListContinue{step}", "List Continue" + (f" {step}" if step > 1 else ""), f'<w:ind w:left="{480 * step}"/>', "")
+        for step in range(1, MAX_CONTINUED_DEPTH + 1)
+    ),
     ("TableText", "Table Text", _TIGHT, '<w:sz w:val="21"/><w:szCs w:val="21"/>'),
     ("TableHeading", "Table Heading", _TIGHT, '<w:b/><w:bCs/><w:sz w:val="21"/><w:szCs w:val="21"/>'),
 )

@@ -54,7 +54,10 @@ def _row(
         merge = value(properties, f"{W}vMerge")
         if merge is not None and merge != "restart" and column in open_cells:
             at_row, at_cell = open_cells[column]
-            above[at_row][at_cell] = structs.replace(above[at_row][at_cell], rowspan=len(above) - at_row + 1)
+            cell, hidden = above[at_row][at_cell], _text(element, inline, label)
+            inline.losses.update({"hidden_text": 1} if hidden else {})
+            runs = joined([*cell.runs, *([Run("\n")] if cell.runs and hidden else []), *hidden])
+            above[at_row][at_cell] = structs.replace(cell, runs=runs, rowspan=len(above) - at_row + 1)
         else:
             open_cells[column] = (len(above), len(cells))
             cells.append(Cell(_text(element, inline, label), width))
@@ -70,6 +73,7 @@ def _text(cell: Element, inline: Inline, label: Callable[[Element | None, str | 
         properties = paragraph.find(f"{W}pPr")
         found = inline.read(paragraph)
         inline.losses.update({"image_data": len(found.images)} if found.images else {})
+        inline.losses.update({"text_box_position": len(found.boxes)} if found.boxes else {})
         lines.append([Run(label(properties, value(properties, f"{W}pStyle"))), *found.runs])
     while lines and not any(run.text.strip() for run in lines[-1]):
         lines.pop()

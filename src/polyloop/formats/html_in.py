@@ -41,7 +41,7 @@ _ENDS_BY_ITSELF: Final = frozenset({
 _TAG: Final = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9]*)")
 #: What pages are written in. Other codecs are slow, or give what is no text.
 _OF_THE_WEB: Final = re.compile(
-    r"gb18030|big5(?:hkscs)?|euc_(?:jp|kr)|shift_jis|cp932|cp949|iso2022_jp|iso8859-\d{1,2}|cp125\d|cp874|koi8-[ru]|ascii|mac-(?:roman|cyrillic)|hz"
+    r"gb18030|gbk|gb2312|big5(?:hkscs)?|euc_(?:jp|kr)|shift_jis|cp932|cp949|iso2022_jp|iso8859-\d{1,2}|cp125\d|cp874|koi8-[ru]|ascii|mac-(?:roman|cyrillic)|hz"
 )
 _CHARSET: Final = re.compile(rb"""<meta[^>]{0,200}?charset\s*=\s*["']?\s*([A-Za-z0-9_-]{1,40})""", re.IGNORECASE)
 _TITLE: Final = re.compile(r"<title[^>]{0,200}>([^<]{0,2000})", re.IGNORECASE)

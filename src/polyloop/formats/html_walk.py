@@ -6,6 +6,8 @@ import re
 from collections import Counter
 from typing import Any, Final
 
+from msgspec import structs
+
 from polyloop.formats.blocks import Align, Block, BlockType, Run, joined, text_of
 from polyloop.formats.html_table import TableParts
 from polyloop.formats.limits import MAX_CHARACTERS, MAX_NESTING
@@ -96,7 +98,7 @@ class Walk:
 
     def _other(self, tag: str, given: dict[str, str]) -> None:
         if tag == "br":
-            self._runs.append(Run("\n", link="\n"))  # marked, so that it outlives the joining of blanks
+            self._runs.append(self._run("\n", "\n"))  # marked, so that it outlives the joining of blanks
         elif tag == "a":
             self._links.append(given.get("href", ""))
         elif tag == "img":
@@ -186,9 +188,11 @@ class Walk:
         self._chars += len(data)
         if self._chars > MAX_CHARACTERS:
             raise unreadable(self.name, "too_many_characters", f"it has more than {MAX_CHARACTERS} characters")
-        marks: dict[str, Any] = {mark: True for mark, count in self._marks.items() if count > 0}
-        link = self._links[-1] if self._links else ""
-        self._runs.append(Run(data if self._in_pre else _BLANKS.sub(" ", data), link=link, **marks))
+        self._runs.append(self._run(data if self._in_pre else _BLANKS.sub(" ", data)))
+
+    def _run(self, text: str, mark: str = "") -> Run:
+        marks: dict[str, Any] = {name: True for name, count in self._marks.items() if count > 0}
+        return Run(text, link=mark + (self._links[-1] if self._links else ""), **marks)
 
     def flush(self) -> None:
         """What was said since the last block becomes one."""
@@ -304,20 +308,19 @@ def _tidied(runs: list[Run]) -> tuple[Run, ...]:
     out: list[Run] = []
     blank = True
     for run in runs:
-        if run.text == "\n" and run.link == "\n":
+        if run.text == "\n" and run.link.startswith("\n"):
             while out and out[-1].text.endswith(" "):
-                out[-1] = Run(out[-1].text[:-1], out[-1].bold, out[-1].italic, out[-1].code, out[-1].strike, out[-1].link)
+                out[-1] = structs.replace(out[-1], text=out[-1].text[:-1])
                 out = out if out[-1].text else out[:-1]
-            out.append(Run("\n"))
+            out.append(structs.replace(run, link=run.link[1:]))
             blank = True
             continue
         text = run.text[1:] if blank and run.text.startswith(" ") else run.text
         if text:
-            out.append(Run(text, run.bold, run.italic, run.code, run.strike, run.link))
+            out.append(structs.replace(run, text=text))
             blank = text.endswith(" ")
     while out and not out[-1].text.rstrip():
         out.pop()
     if out:
-        last = out[-1]
-        out[-1] = Run(last.text.rstrip(), last.bold, last.italic, last.code, last.strike, last.link)
+        out[-1] = structs.replace(out[-1], text=out[-1].text.rstrip())
     return joined(out)

@@ -28,15 +28,14 @@ from polyloop.formats.limits import (
     MAX_TABLE_PLACES,
     MAX_XML_TAGS,
 )  # fmt: skip
+from polyloop.formats.office import only_utf_8, refuse_binary, xml_text
 from polyloop.formats.problems import unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-_OLE_MAGIC: Final = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _FORMULA: Final = re.compile(rb"<(?:\w+:)?f[ >/]")
 _NO_VALUE: Final = re.compile(rb"(?:</(?:\w+:)?f>|<(?:\w+:)?f\b[^<>]*/>)\s*(?:<(?:\w+:)?v\s*/>|<(?:\w+:)?v>\s*</(?:\w+:)?v>)?\s*</(?:\w+:)?c>")
-_ENCODING: Final = re.compile(rb"""(?:\xef\xbb\xbf)?<\?xml[^>]{0,100}?encoding\s*=\s*["']([A-Za-z0-9._-]{1,40})""")
 _ROW_OR_CELL: Final = re.compile(rb"<(?:\w+:)?(row|c)[\s/>]")
 _SHEET: Final = re.compile(rb"<(?:\w+:)?sheet\s")
 _MERGED: Final = re.compile(rb'<(?:\w+:)?mergeCell\b[^<>]*\bref="([A-Z]{1,3})(\d{1,7}):([A-Z]{1,3})(\d{1,7})"')
@@ -49,10 +48,7 @@ _PARTS: Final = {
 
 def read_xlsx(name: str, data: bytes) -> Document:
     """Raises `corrupt`, `encrypted`, `macros`, `archive_too_large`, `too_large`, `too_many_characters`, `library_missing`."""
-    if data.startswith(_OLE_MAGIC):
-        if "EncryptedPackage".encode("utf-16-le") in data:
-            raise unreadable(name, "encrypted", "it is protected by a password")
-        raise unreadable(name, "corrupt", "it is an old binary workbook, not xlsx")
+    refuse_binary(name, data, "workbook, not xlsx")
     parts = unpack(name, data, (".xml", ".rels"))
     for path, part in parts.items():
         _check_part(name, path, part)
@@ -65,13 +61,10 @@ def read_xlsx(name: str, data: bytes) -> Document:
 
 def _check_part(name: str, path: str, part: bytes) -> None:
     """Raises `corrupt` for what declares entities, or says so in a way that hides it from us; `too_large` for more than a workbook can mean."""
-    said = _ENCODING.match(part)
-    if (said and said[1].lower() not in (b"utf-8", b"us-ascii", b"ascii")) or b"\0" in part or b"<!DOCTYPE" in part or b"<!ENTITY" in part:
-        raise unreadable(name, "corrupt", f"its part {path} declares entities, or is not UTF-8")
+    only_utf_8(name, path, part)
     sheet, shared = path.startswith("xl/worksheets/"), path.lower() == "xl/sharedstrings.xml"
     most = MAX_STREAMED_TAGS if sheet else MAX_XML_TAGS if shared else MAX_BOOK_TAGS
-    if part.count(b"<") > most:
-        raise unreadable(name, "too_large", f"its part {path} has more than {most} elements")
+    xml_text(name, path, part, most)
     if sheet:
         in_row = 0
         for found in _ROW_OR_CELL.finditer(part):
