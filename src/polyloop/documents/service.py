@@ -298,20 +298,20 @@ def _search(tx: Tx, tenant: str, r: ask.Search, user: str = "") -> ask.Reply:
         raise problem("pagination", "so much has changed since that this search cannot be gone on with; ask anew", stage="pagination")
     found = index.Found(tx, tenant, r.query, snapshot, r.container or "", access.seen(tenant, user, "p."))
     rows = found.after(store.number(r.cursor) if r.cursor else 0, r.limit + 1)
-    more = len(rows) > r.limit
+    more, phrases = len(rows) > r.limit, index.asked(r.query)
     items = [
-        {**store.target_of(tenant, node_id, kind, box), "title": title, **(_hit(tx, tenant, node_id, block, r.query) if block else {})}
+        {**store.target_of(tenant, node_id, kind, box), "title": title, **(_hit(tx, tenant, node_id, block, phrases) if block else {})}
         for _, block, node_id, kind, title, box in rows[: r.limit]
     ]
     total = None if more else found.count()
     return {"items": items, "next": str(rows[r.limit - 1][0]) if more else None, "hasMore": more, "total": total, "snapshot": str(snapshot)}
 
 
-def _hit(tx: Tx, tenant: str, node_id: str, block: str, query: str) -> ask.Reply:
+def _hit(tx: Tx, tenant: str, node_id: str, block: str, phrases: list[list[str]]) -> ask.Reply:
     """Where the words were found, and what stands around them there now."""
     row = store.row_now(tx, tenant, node_id, block)
     short = row is not None and len(row.body) <= limits.EXCERPT_FROM
-    return {"blockId": block, **({"excerpt": around(store.text_of(row), index.asked(query))} if row and short else {})}
+    return {"blockId": block, **({"excerpt": around(store.text_of(row), phrases)} if row and short else {})}
 
 
 def _versions(tx: Tx, tenant: str, r: ask.Versions) -> ask.Reply:

@@ -24,8 +24,12 @@ _EXCERPT: Final = 100
 
 def words_of(text: str) -> list[str]:
     """The words of a text, in order."""
-    found = _WORD.findall(unicodedata.normalize("NFKC", text).casefold())
+    found = _WORD.findall(_folded(text))
     return [word[at : at + WORD_CHARS] for word in found for at in range(0, len(word), WORD_CHARS)]
+
+
+def _folded(text: str) -> str:
+    return unicodedata.normalize("NFKC", text).casefold()
 
 
 def phrases_of(query: str) -> list[list[str]]:
@@ -36,11 +40,10 @@ def phrases_of(query: str) -> list[list[str]]:
 
 def around(text: str, phrases: Sequence[Sequence[str]]) -> str:
     """A short piece of a text, on one line: around the first of the phrases that stands in it, else its beginning."""
-    folded, places = "", list[int]()
-    for at, char in enumerate(text):
-        plain = unicodedata.normalize("NFKC", char).casefold()
-        folded += plain
-        places += [at] * len(plain)
+    folded, places = _folded(text), range(len(text))
+    if len(folded) != len(text):  # some characters became several: told one by one, which costs more
+        each = [_folded(char) for char in text]
+        folded, places = "".join(each), [at for at, plain in enumerate(each) for _ in plain]
     found = (re.search(r"[\W_]*".join(map(re.escape, words)), folded) for words in phrases)
     first = max(min((places[match.start()] for match in found if match), default=0) - _BEFORE, 0)
     piece = " ".join(text[first : first + _EXCERPT].split())
