@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from itertools import product
 from pathlib import Path
@@ -361,3 +362,18 @@ def test_a_role_that_went_while_a_file_was_made_keeps_it_from_being_published(db
         held.begin(temporary=".x")
     assert not held.body.begun
     assert not body_of(db.look(get, office.tenant, task)).begun
+
+
+def test_who_may_not_do_it_asks_no_person_and_takes_no_approval(office: Office) -> None:
+    """Neither their own nor one that was given to another for the very same call."""
+    node = office.new()
+    for user, role in (("boss", "MANAGER"), ("reader", "READER")):
+        office.do("access_grant", {"nodeId": node, "user": user, "role": role})
+    asked = office.call("delete", {"nodeId": node}, user="boss", mode="request_approval")[0]["error"]
+    assert asked["kind"] == "confirmation_required"
+    asyncio.run(office.runtime.decide(asked["details"]["planId"], "approved", by="ann"))
+    for more in ({}, {"plan_id": asked["details"]["planId"]}, {"dry_run": True}):
+        told = office.call("delete", {"nodeId": node}, user="reader", mode="request_approval", **more)[0]["error"]
+        assert (told["kind"], told["details"].get("planId")) == ("permission_denied", None)
+    assert asyncio.run(office.runtime.approvals())[-1].state == "approved"
+    assert office.call("delete", {"nodeId": node}, user="boss", mode="request_approval")[1] == 0

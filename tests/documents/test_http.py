@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+import msgspec
 import pytest
 
 from polyloop.contract.problem import ProblemError
@@ -285,3 +286,50 @@ def test_others_words_are_nobodys_to_change(office: Office) -> None:
         assert put(user, f"w{n}", body) == 403, body
     assert put("u", "s3", _comment(content="mine", replies=[reply])) == 200
     assert put("v", "s4", _comment(content="mine", state="resolved", replies=[reply]), "resolved") == 200
+
+
+HOSTILE = [
+    "",
+    "root",
+    "n_none",
+    "\x00",
+    "\ud800",
+    "x" * 5_000,
+    -1,
+    2**63,
+    1e300,
+    None,
+    True,
+    [],
+    ["a", "a"],
+    {},
+    {"a": "b"},
+    "media",
+    "access",
+    "live",
+]
+
+
+@pytest.mark.parametrize("kind", sorted(ask.Request.__args__, key=lambda kind: kind.__name__))
+def test_whatever_a_letter_says_it_is_answered(office: Office, kind: type) -> None:
+    """With a typed error, or with what was asked for; by the owner and by somebody without a role."""
+    node, box = office.new("D", "one\n"), office.do("create_folder", {"title": "F"})["data"]["nodeId"]
+    plain = {
+        "node": node,
+        "source": node,
+        "container": box,
+        "step_id": "s/1/write",
+        "title": "T",
+        "query": "one",
+        "kind": "comment",
+        "item": "c",
+        "revision": 1,
+    }
+    names = msgspec.structs.fields(kind)
+    sound = {"verb": kind.__name__.lower(), **{f.encode_name: plain[f.name] for f in names if f.name in plain}}
+    letters = [sound, *({**sound, field.encode_name: value} for field in names for value in [*HOSTILE, node, box])]
+    for n, request in enumerate(letters):
+        for user in ("", "u"):
+            body = json.dumps({"request": request, "stepId": f"{user}{n}/1/write"}).encode()
+            code, told = asyncio.run(respond(office.db, office.tenant, body, user))
+            assert (code == 200) != ("error" in json.loads(told)), request

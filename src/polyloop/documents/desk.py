@@ -28,6 +28,7 @@ from ..journal import operations
 from ..journal.operations import Recorded
 from . import exchange, media, reading, remarks, tasks
 from . import requests as ask
+from .access import admit
 from .leaves import LANDED, LOCAL, TASKED
 from .memo import Memo, memo_of, without_words
 from .plan import Asked, Plan, planned
@@ -75,6 +76,9 @@ class Desk:
 
     def prepare(self, command: leaf.Prepare) -> Prepared:
         self._plan = (_PLANS.get(self.asked.name) or planned)(replace(self.asked, call=command.call))
+        first = next(iter(self._plan.requests.values()), None)
+        if self.asked.user and first is not None and not isinstance(first, ask.Land):
+            self.run(admit, self.tenant, self.asked.user, first)  # before a person is asked, or another's approval is taken for it
         return self._plan.prepared
 
     def find_approval(self, command: leaf.FindApproval) -> Approval | None:
