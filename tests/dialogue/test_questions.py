@@ -141,7 +141,7 @@ def test_S1_17_start_takes_every_default_and_nothing_else() -> None:
         == defaults(q)
         == Answer(answers=dict.fromkeys(("type", "ratio", "style"), "自动"), defaulted=("type", "ratio", "style"))
     )
-    wrong: list[dict[str, Any]] = [{"start": True, "more": 1}, {"start": False}, {"start": "true"}, {"start": 1, "answers": {}}]
+    wrong: list[dict[str, Any]] = [{"start": True, "more": 1}, {"start": False}, {"start": "true"}, {"start": 1}, {"start": 1, "answers": {}}]
     for form_answer in wrong:
         assert isinstance(answered(q, form_answer), list)
 

@@ -2,69 +2,84 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 from msgspec import convert
-from msgspec.structs import replace
 
-from polyloop.contract.problem import bad_arguments, problem
-from polyloop.dialogue.questions import Question, answered, heard
+from polyloop.contract.problem import FieldProblem, bad_arguments, is_object, problem
+from polyloop.dialogue.questions import QUESTION_ID, Question, answered, heard
 from polyloop.dialogue.thread import Round, below
 from polyloop.kernel import records as r
 from polyloop.kernel.objects import RunResult
 
 from .approvals import PERSON
-from .rounds import thread_of
-from .runs import Runs
+from .rounds import own_thread
+from .runs import Read, Runs
 
 
-async def asking(runs: Runs, run_id: str) -> str:
-    """The run whose question a person answers by naming this one: the sub-run it waits for; itself; where it asked nothing, its last sub-run
+def waits_below(read: Read) -> str:
+    """The sub-run a run waits for, "" = none: what another waits for as a run may be none of this store."""
+    waiting = read.result.waiting
+    return waiting.token if waiting is not None and waiting.kind == "run" and waiting.token in _subs(read) else ""
 
-    that asked. Raises ProblemError(not_found).
-    """
-    read = await runs.read(run_id)
-    if read.result.waiting is not None and read.result.waiting.kind == "run":
-        return read.result.waiting.token
-    subs = below(r.decode(s.kind, s.body) for s in read.sealed if s.body is not None)
-    asked = [run for run in (run_id, *reversed(subs)) if (await thread_of(runs.log, runs.scope, run)).last is not None]
-    return next(iter(asked), run_id)
+
+def _subs(read: Read) -> list[str]:
+    return below(r.decode(s.kind, s.body) for s in read.sealed if s.body is not None)
 
 
 async def awaits_person(runs: Runs, result: RunResult) -> bool:
     """Whether a run that waits goes on only once a person has answered, it or the sub-run it waits for."""
     if result.waiting is None or result.waiting.kind != "run":
         return result.waiting is not None and result.waiting.kind == "answer"
-    below = (await runs.read(result.waiting.token)).result.waiting
-    return below is not None and below.kind == "answer"
+    sub = waits_below(await runs.read(result.run_id))
+    waits = (await runs.read(sub)).result.waiting if sub else None
+    return waits is not None and waits.kind == "answer"
 
 
-async def question(runs: Runs, run_id: str) -> Round:
-    """A run's last question, with what was heard of its answer. Raises ProblemError: not_found, conflict when it asked nothing."""
-    run_id = await asking(runs, run_id)
-    last = (await thread_of(runs.log, runs.scope, run_id)).last
-    if last is None:
-        raise problem("conflict", f"run {run_id} asks nothing", operation="answer", stage="precondition")
-    if last.heard is not None:
-        return last
-    signals = await runs.log.signals(runs.stream(run_id), 0)
-    said = next((s for s in signals if s.kind == "resolve" and s.token == last.token), None)
-    if said is not None and said.decision != "answered":
-        raise problem("conflict", f"run {run_id} does not wait for an answer any more", operation="answer", stage="precondition")
-    return last if said is None else replace(last, heard=cast("dict[str, Any]", said.body))
+async def _asked(runs: Runs, run_id: str, question_id: str = "") -> tuple[str, Round]:
+    """The question a person means by naming this run, and the run that asked it: the sub-run it waits for; itself; where it asked
+
+    nothing, its last sub-run that asked. `question_id` = that one, whichever of them asked it.
+    Raises ProblemError: not_found, conflict when nothing was asked.
+    """
+    read = await runs.read(run_id)
+    waits, subs = waits_below(read), _subs(read)
+    for run in dict.fromkeys([*filter(None, [waits]), run_id, *reversed(subs)]):
+        rounds = (await own_thread(runs.log, runs.scope, run)).rounds
+        if found := next((one for one in reversed(rounds) if question_id in ("", one.token)), None):
+            return run, found
+    if question_id:
+        raise problem("not_found", f"run {run_id} asked no question {question_id!r}", operation="answer", stage="resolve")
+    raise problem("conflict", f"run {run_id} asks nothing", operation="answer", stage="precondition")
+
+
+async def question(runs: Runs, run_id: str, question_id: str = "") -> Round:
+    """A run's last question, or the one of that id, with what was heard of its answer.
+
+    Raises ProblemError: not_found; conflict when it asked nothing, or does not wait for this answer any more.
+    """
+    run, asked = await _asked(runs, run_id, question_id)
+    if asked.heard is None and not asked.open:
+        raise problem("conflict", f"run {run} does not wait for an answer any more", operation="answer", stage="precondition")
+    return asked
 
 
 async def answer(runs: Runs, run_id: str, form: object) -> dict[str, Any]:
-    """Answer the last question; what the model is told of it. A question that was answered before keeps its answer.
+    """Answer the last question, or the one whose `questionId` stands in the form; what the model is told of it. A question that was
 
-    Raises ProblemError: as `question`; validation, with every field that does not fit: nothing is taken in part.
+    answered before keeps its answer. Raises ProblemError: as `question`; validation, with every field that does not fit: nothing is
+    taken in part.
     """
-    run_id = await asking(runs, run_id)
-    asked = await question(runs, run_id)
-    if asked.heard is not None:
-        return asked.heard
-    got = answered(convert(asked.prompt["asked"], Question), form)
-    if isinstance(got, list):
-        raise bad_arguments(got)
-    await runs.resolve(run_id, asked.token, "answered", PERSON, heard(asked.prompt, got))
-    return cast("dict[str, Any]", (await question(runs, run_id)).heard)
+    said = {key: value for key, value in form.items() if key != QUESTION_ID} if is_object(form) else form
+    question_id: object = form.get(QUESTION_ID, "") if is_object(form) else ""
+    if not isinstance(question_id, str):
+        raise bad_arguments([FieldProblem(QUESTION_ID, "wrong_type", "it is a text")])
+    run, asked = await _asked(runs, run_id, question_id)
+    if asked.heard is None:
+        await question(runs, run, asked.token)
+        got = answered(convert(asked.prompt["asked"], Question), said)
+        if isinstance(got, list):
+            raise bad_arguments(got)
+        await runs.resolve(run, asked.token, "answered", PERSON, heard(asked.prompt, got))
+        asked = await question(runs, run, asked.token)
+    return asked.heard or {}

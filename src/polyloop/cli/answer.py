@@ -11,7 +11,7 @@ from msgspec import convert
 from polyloop.app.answers import answer as answer_run
 from polyloop.app.answers import question
 from polyloop.app.store import open_runs, read_runs
-from polyloop.dialogue.questions import CHOICE, START, Question
+from polyloop.dialogue.questions import CHOICE, QUESTION_ID, START, Question
 from polyloop.dialogue.thread import Round
 from polyloop.words.catalog import Lang, say
 
@@ -42,7 +42,7 @@ def answer(
         if asked.heard is not None or place.as_json or not sys.stdin.isatty():
             _show(place, asked)
             return
-        filled = fill(convert(asked.prompt["asked"], Question), place.lang)
+        filled = {**fill(convert(asked.prompt["asked"], Question), place.lang), QUESTION_ID: asked.token}
     said = carry_out(place, reply)
     if place.as_json:
         place.print_json(said)

@@ -27,6 +27,8 @@ TEXT_MAX: Final = 2000
 SELECTS: Final = frozenset({"single_select", "segmented"})
 #: What a person says who wants no more questions (S1.17).
 START: Final = "start"
+#: Which question an answer is for, as its prompt said it; without it, the last one.
+QUESTION_ID: Final = "questionId"
 
 FieldType = Literal["single_select", "segmented", "text", "textarea", "model_picker"]
 
@@ -235,7 +237,7 @@ def answered(question: Question, form: object) -> Answer | list[FieldProblem]:
     if not is_object(form):
         return [FieldProblem("", "wrong_type", "the answer is a JSON object")]
     name, start = "answers" if question.fields else CHOICE, form.get(START) is True
-    if form == {START: True}:
+    if start and len(form) == 1:
         return defaults(question)
     if set(form) - ({START} if start else set[str]()) != {name}:
         return [FieldProblem("", "exactly_one", f"give {name}, or start: true, or both")]
