@@ -16,9 +16,13 @@ def here(tmp_path, monkeypatch):
     monkeypatch.setattr(limits, "POLL_MS", 1)
     with room(tmp_path) as found:
         found.grant("1")
-        found.call("generate_media", picture("ref", "a coat"))
-        found.worker.all()
+        reference(found)
         yield found
+
+
+def reference(here) -> None:
+    here.call("generate_media", picture("ref", "a coat"))
+    here.worker.all()
 
 
 def _table(here, prompts: list[str], concurrency: int = 1) -> None:
@@ -84,22 +88,22 @@ def test_a_plan_that_has_changed_since_the_approval_is_not_run(here):
     assert (code, told["error"]["details"]["planId"] != plan, here.count("task")) == (5, True, before)
 
 
-def _queued(here, rows: int, concurrency: int) -> list[str]:
+def queued_rows(here, rows: int, concurrency: int) -> list[str]:
     _table(here, [f"in colour {n}" for n in range(rows)], concurrency)
     done, code = here.call("batch_run", RUN, approved_by="person")
     assert code == 0
     return done["data"]["taskIds"]
 
 
-def _states(here, ids: list[str]) -> list[str]:
-    return [here.db.look(tasks.tasks.find, "local", task_id).state for task_id in ids]
+def states(here, ids: list[str]) -> list[str]:
+    return [here.db.look(tasks.tasks.find, here.tenant, task_id).state for task_id in ids]
 
 
 @pytest.mark.parametrize(("rows", "concurrency"), [(6, 1), (12, 5), (12, 10)])
 def test_so_many_rows_are_under_way_as_the_plan_says_however_many_workers_there_are(here, rows, concurrency):
     from polyloop.testing.media_provider import DONE, ScriptedProvider
 
-    ids = _queued(here, rows, concurrency)
+    ids = queued_rows(here, rows, concurrency)
     polled: dict[str, int] = {}
 
     def third(job):
@@ -109,15 +113,15 @@ def test_so_many_rows_are_under_way_as_the_plan_says_however_many_workers_there_
     provider, clock = ScriptedProvider(poll=[third]), Clock()
     workers, most = [played(here, provider, clock) for _ in range(3)], 0
     for _ in range(40 * rows):
-        taken = [(w, w.db.write_sync(tasks.tasks.take, "local", tasks.KINDS, clock.now, clock.now + 1000)) for w in workers]
+        taken = [(w, w.db.write_sync(tasks.tasks.take, here.tenant, tasks.KINDS, clock.now, clock.now + 1000)) for w in workers]
         for worker, task in taken:  # all have taken before any submits
             if task is not None:
                 worker._move(task, tasks.body_of(task))
-        most = max(most, _states(here, ids).count("running"))
+        most = max(most, states(here, ids).count("running"))
         clock.now += limits.POLL_MS
-        if set(_states(here, ids)) == {"succeeded"}:
+        if set(states(here, ids)) == {"succeeded"}:
             break
-    assert set(_states(here, ids)) == {"succeeded"}
+    assert set(states(here, ids)) == {"succeeded"}
     assert most == concurrency
     assert provider.count("submit") == rows
 
@@ -125,22 +129,22 @@ def test_so_many_rows_are_under_way_as_the_plan_says_however_many_workers_there_
 def test_rows_that_wait_cost_no_moves(here):
     from polyloop.testing.media_provider import ScriptedProvider
 
-    ids = _queued(here, 20, 1)
+    ids = queued_rows(here, 20, 1)
     clock = Clock()
     start = clock.now
     assert played(here, ScriptedProvider(), clock).all() == 2 * len(ids)
-    assert (set(_states(here, ids)), clock.now) == ({"succeeded"}, start)
+    assert (set(states(here, ids)), clock.now) == ({"succeeded"}, start)
 
 
 def test_a_row_of_which_nothing_is_known_or_that_is_cancelled_lets_the_next_begin(here):
     from polyloop.testing.media_provider import LOST, ScriptedProvider
 
-    ids = _queued(here, 4, 1)
+    ids = queued_rows(here, 4, 1)
     assert here.call("task_cancel", {"taskId": ids[2]})[1] == 0  # it waits, and frees nobody's place
     assert here.call("task_cancel", {"taskId": ids[0]})[1] == 0
     provider = ScriptedProvider(submit=[LOST, lambda work: Job(work.id)])
     played(here, provider).all()
-    assert _states(here, ids) == ["cancelled", "unknown", "cancelled", "succeeded"]
+    assert states(here, ids) == ["cancelled", "unknown", "cancelled", "succeeded"]
 
 
 def test_a_cap_that_holds_the_batch_lets_it_run(here):
@@ -153,3 +157,12 @@ def test_a_cap_that_holds_the_batch_lets_it_run(here):
     for cap, code in (("3", 8), ("4", 0)):  # the reference has cost 1
         here.media.rooms = replace(here.media.rooms, purse=Accounts(Caps(tenant=cap)))
         assert here.call("batch_run", RUN, approved_by="person")[1] == code
+
+
+def test_a_row_that_was_woken_and_taken_is_not_woken_again(here):
+    """Two that end at once may both mean to wake the same one."""
+    ids, now = queued_rows(here, 2, 1), Clock().now
+    assert here.db.write_sync(tasks.tasks.wake, here.tenant, ids[1], tasks.WAITING, now) is True
+    taken = here.db.write_sync(tasks.tasks.take, here.tenant, tasks.KINDS, now, now + 1000, ids[1])
+    assert here.db.write_sync(tasks.tasks.wake, here.tenant, ids[1], tasks.WAITING, now) is False
+    assert here.db.look(tasks.tasks.find, here.tenant, ids[1]) == taken

@@ -6,9 +6,19 @@ import itertools
 import signal
 
 import pytest
+from msgspec.structs import replace
 
-from polyloop.media import limits
+from polyloop.media import limits, tasks
+from polyloop.media.worker import Worker
 from tests.media.room import picture, room
+from tests.media.test_batch import (  # noqa: F401  # run here too
+    queued_rows,
+    reference,
+    states,
+    test_a_cap_that_holds_the_batch_lets_it_run,
+    test_a_row_of_which_nothing_is_known_or_that_is_cancelled_lets_the_next_begin,
+    test_rows_that_wait_cost_no_moves,
+)
 from tests.media.test_complaints import (  # noqa: F401  # run here too
     test_comfyui_1977_a_cancel_stops_its_own_task_only,
     test_comfyui_mcp_panel_585_and_anything_llm_4536_the_same_wish_twenty_times_is_one_task,
@@ -28,6 +38,7 @@ from tests.media.test_generate import (  # noqa: F401  # run here too
     test_S1_90_a_cancelled_task_costs_nothing_and_keeps_its_node,
 )
 from tests.media.test_kills import SOAK, UNCERTAIN, fifty_for_ten, forked_together, outside, struck
+from tests.media.test_limits import test_a_file_is_looked_at_before_the_store_is_held  # noqa: F401  # run here too
 from tests.media.test_looking import test_S1_86_layers_are_new_nodes_and_the_source_stays  # noqa: F401  # run here too
 
 pytestmark = pytest.mark.needs("postgres", "media")
@@ -45,6 +56,8 @@ def here(url, tenant, request):
     with room(url, tenant=tenant) as found:
         if request.function.__module__ != "tests.media.test_generate":
             found.grant()
+        if request.function.__module__ == "tests.media.test_batch":
+            reference(found)
         yield found
 
 
@@ -88,6 +101,36 @@ def test_S1_80_two_workers_on_a_server_carry_each_task_out_once(url, tenant, tmp
             assert [here.call("task_get", {"taskId": i})[0]["complete"] for i in ids] == [True] * 6
             assert [kind for _, kind, _ in here.charges()] == ["reserve", "settle"] * 6
         assert len(server.submissions()) == 6
+
+
+def test_rows_of_a_batch_are_under_way_as_the_plan_says_with_workers_in_many_processes(url, tenant):
+    from polyloop.testing.media_provider import ScriptedProvider, red
+
+    with room(url, tenant=tenant) as here:
+        here.grant()
+        reference(here)
+        ids, same = queued_rows(here, 12, 5), {"tenant": tenant, "canvas": here.canvas}
+
+    def work() -> int:
+        with room(url, **same) as mine:
+            most, provider = 0, ScriptedProvider(fetch=[red()])  # who fetches may not be who has submitted
+            plain = provider.submit
+
+            def counted(asked):
+                nonlocal most
+                most = max(most, states(mine, ids).count("running"))
+                return plain(asked)
+
+            provider.submit = counted
+            worker = Worker(mine.db, replace(mine.worker.means, providers={"studio": provider}))
+            while mine.db.look(tasks.tasks.next_due, tenant, tasks.KINDS) < tasks.WAITING:
+                if worker.one() is None:
+                    worker.means.pause(0.005)
+            return most
+
+    assert 1 <= max(forked_together([work] * 6)) <= 5
+    with room(url, **same) as here:
+        assert states(here, ids) == ["succeeded"] * 12
 
 
 def test_S1_67_text_no_server_can_keep_is_a_wrong_argument(here):

@@ -117,6 +117,6 @@ def withdraw(tx: Tx, task: Task) -> None:
     )  # fmt: skip
 
 
-def wake(tx: Tx, tenant: str, task_id: str, now: int) -> None:
-    """One that nobody has and that waited is due."""
-    tx.run("update task set due = ? where tenant = ? and id = ?", now, tenant, task_id)
+def wake(tx: Tx, tenant: str, task_id: str, waits: int, now: int) -> bool:
+    """One that is due at `waits`, far off, is due now; False = somebody has woken it already, and may have it."""
+    return bool(tx.run("update task set due = ? where tenant = ? and id = ? and due = ?", now, tenant, task_id, waits))

@@ -256,8 +256,10 @@ def next_of_batch(tx: Tx, tenant: str, body: Body, now: int) -> None:
     if body.batch:
         live = [(task, state, due) for task, state, due in of_batch(tx, tenant, body.batch) if due < NEVER]
         free = body.concurrency - sum(1 for _, state, due in live if due != WAITING and state != "unknown")
-        for task in [task for task, _, due in live if due == WAITING][: max(0, free)]:
-            tasks.wake(tx, tenant, task, now)
+        for task in [task for task, _, due in live if due == WAITING]:
+            if free <= 0:
+                break
+            free -= tasks.wake(tx, tenant, task, WAITING, now)
 
 
 def end_of(task: Task, state: str, body: Body) -> Task:
