@@ -13,8 +13,9 @@ from threading import Event
 import pytest
 
 from polyloop.contract.problem import ProblemError
-from polyloop.formats import apart, limits, read
+from polyloop.formats import apart, limits, read, same_text, write
 from polyloop.formats.apart import read_apart
+from polyloop.formats.blocks import Block, Document
 from polyloop.formats.limits import MAX_NESTING
 from tests.formats.word import archive, p, word
 
@@ -161,6 +162,13 @@ def test_more_elements_than_a_document_can_mean_are_refused_before_they_are_obje
 def test_a_line_of_markers_takes_one_look_at_each() -> None:
     """It took a look at each for each: hours for a file of two million."""
     assert [block.type for block in read("a.md", b">" * 200_000 + b" x").blocks] == ["raw"]
+
+
+def test_empty_items_inside_one_another_are_written_and_read_as_nothing() -> None:
+    """An export of them found text that nobody wrote, and failed."""
+    document = Document((Block("heading", level=1), Block("numbered"), Block("numbered", depth=1)))
+    same_text(document, "md", write(document, "md"))
+    assert [block.text for block in read("a.md", b"x\n\n1. 2. 3.\n\n1. 2) \n\n1.5 2.\n").blocks if block.text] == ["x", "1.5 2."]
 
 
 @pytest.mark.parametrize("charset", ["undefined", "unicode_escape", "punycode", "idna", "utf-7", "rot13", "hex", "zlib"])

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _LINE: Final = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+\Z")
 #: Possessive: a line of a million markers takes one look at each.
-_ONLY_MARKERS: Final = re.compile(r"[\s>\-+*]*+(?:\d{1,9}[.)][\s>\-+*]*+)?\Z")
+_ONLY_MARKERS: Final = re.compile(r"(?:[\s>\-+*]|\d{1,9}[.)](?=\s|\Z))*+\Z")
 _DASHES: Final = re.compile(r"-{3,}")
 _TODO: Final = re.compile(r"\[([ xX])\](?:[ \t]+|\Z)")
 _LEAVES: Final = frozenset({"inline", "heading_open", "fence", "code_block", "html_block", "hr", "math_block", "front_matter"})
