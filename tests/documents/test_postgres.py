@@ -19,9 +19,11 @@ from polyloop.testing.documents import FaultTransport
 from tests.documents.office import Office
 from tests.documents.test_access import test_roles_reach_down_and_the_highest_counts as test_roles  # noqa: F401
 from tests.documents.test_crash import killed_and_asked_again
+from tests.documents.test_depth import test_folders_stand_so_deep_and_no_deeper_and_roles_reach_all_the_way as test_depth  # noqa: F401
 from tests.documents.test_faults import test_S0_9_S0_12_S0_15_S0_39_fault as test_fault  # noqa: F401  # run here too
 from tests.documents.test_media import PNG
 from tests.documents.test_operations import *  # noqa: F403  # run here too
+from tests.documents.test_search import test_a_document_whose_numbers_are_used_up_is_found_and_written_as_before as test_numbers  # noqa: F401
 from tests.documents.test_search import test_a_phrase_in_a_long_block_is_found_wherever_it_stands as test_phrases  # noqa: F401
 from tests.documents.test_search import test_what_a_query_means as test_query  # noqa: F401
 from tests.documents.test_search import test_what_changes_is_found_as_it_is as test_changes  # noqa: F401
