@@ -130,3 +130,28 @@ def test_S1_37_S1_94_a_run_whose_picture_was_not_made_is_not_told_as_done_whatev
     head = done.said["finalAnswer"].partition("## 智能体的说明")[0]
     assert head.startswith("# 没有完成")
     assert "已完成" not in head
+
+
+@pytest.mark.parametrize("mode", ["read_only", "auto"])
+def test_S1_48_a_look_at_a_task_of_another_session_moves_nothing(tmp_path, mode):
+    """A run that may only read, and one that merely asks how somebody else's task stands: only its own run, a person or a worker moves it."""
+    canvas = lay(tmp_path)
+    (tmp_path / "replies.jsonl").write_text("".join([*FIRST, line("submit", summary="made")]))
+    begun = command(tmp_path, "run", tmp_path / "r.toml")[1]
+    task = begun["waiting"]["token"]
+    look = (tmp_path / "r.toml").read_text().replace('"r1"', '"r2"').replace("replies", "looks").replace(SPEND, f'permission_mode = "{mode}"')
+    (tmp_path / "r2.toml").write_text(look)
+    (tmp_path / "no.json").write_text("{}")
+    before = command(tmp_path, "canvas", "call", "canvas_get_state", "--canvas", canvas, "--args", tmp_path / "no.json")[1]
+    (tmp_path / "looks.jsonl").write_text(line("task_get", taskId=task) * 4 + line("submit", summary="seen"))
+    code, result = command(tmp_path, "run", tmp_path / "r2.toml")
+    assert (code, result["reason"]) == (0, "completed"), result
+    log = outside.command(tmp_path, "log", "r2", "--jsonl", "--store", tmp_path / "s.db").out
+    told = [one["observation"][0]["text"] for one in map(json.loads, log.splitlines()) if one["kind"] == "action_result"]
+    seen = [json.loads(text) for text in told[:4]]
+    assert {one["state"] for one in seen} == {"running"}
+    assert command(tmp_path, "canvas", "call", "canvas_get_state", "--canvas", canvas, "--args", tmp_path / "no.json")[1] == before
+    code, result = command(tmp_path, "resume", "r1")
+    while not result["ended"]:
+        code, result = command(tmp_path, "resume", "r1")
+    assert (code, result["reason"]) == (0, "completed")

@@ -152,6 +152,8 @@ class Library:
         self._db: Database | None = None
         #: The run and what it was given to spend, as its request says it; "" = nothing.
         self.run_id = self.spend = ""
+        #: Whether the run may only read: then nothing moves by its looking.
+        self.reads_only = False
         self._granted: set[str] = set()
 
     def of(self, tenant: str) -> DocRuntime:
@@ -168,10 +170,10 @@ class Library:
         from .media import granted, media_of
 
         db = self._opened()
-        if self.spend and tenant not in self._granted:
+        if self.spend and not self.reads_only and tenant not in self._granted:
             db.write_sync(granted, tenant, self.run_id, self.spend)
             self._granted.add(tenant)
-        return media_of(db, tenant, moves=True)
+        return media_of(db, tenant, moves=not self.reads_only, session=self.run_id)
 
     def _opened(self) -> Database:
         if not self.store:

@@ -163,10 +163,10 @@ def settings() -> Settings:
     return parse(str(path), read_bytes(path)) if path.exists() else Settings()
 
 
-def media_of(db: Database, tenant: str, found: Settings | None = None, *, moves: bool = False) -> MediaRuntime:
+def media_of(db: Database, tenant: str, found: Settings | None = None, *, moves: bool = False, session: str = "") -> MediaRuntime:
     """The media operations of a tenant in an open store (with the tables of canvas and media).
 
-    `moves`: whoever asks how a task stands brings it one step further.
+    `moves`: whoever asks how a task stands brings it one step further; `session`: by looking only those of this session, "" = all.
     """
     from polyloop.media.runtime import MediaRuntime
 
@@ -176,7 +176,7 @@ def media_of(db: Database, tenant: str, found: Settings | None = None, *, moves:
     def move(task_id: str) -> object:
         return worker().one(task_id)
 
-    return MediaRuntime(db, _rooms(tenant, own.catalog), SystemClock().now_ms, uuid7, move if moves else None)
+    return MediaRuntime(db, _rooms(tenant, own.catalog), SystemClock().now_ms, uuid7, move if moves else None, session)
 
 
 def _rooms(tenant: str, catalog: Catalog) -> Rooms:

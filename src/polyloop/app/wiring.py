@@ -201,10 +201,10 @@ def rewire(request: Request, sinks: Sequence[Sink] = (), shared: Workspace | Non
     workspace = None if shared is not None or "workspace" not in assembly else workspace_of(assembly)
     own = shared or workspace
     library, canvas, sees = Library(own), assembly.get("canvas", ""), gateway.settings().of(assembly.get("model", "")).vision
-    library.run_id, library.spend = request.run_id, assembly.get("spend", "")
+    mode = cast(Mode, assembly.get("permission_mode", "auto"))
+    library.run_id, library.spend, library.reads_only = request.run_id, assembly.get("spend", ""), mode == "read_only"
     known = catalogue(own, library, skills_of(assembly), canvas, unconfined=ALLOW_UNCONFINED in assembly, vision=sees)
     tools = _resolved(names, completes, known, library, str(base))
-    mode = cast(Mode, assembly.get("permission_mode", "auto"))
     reads, tools = judged(request, tools)
     return Wiring(model, reads, tools, executor(tools, mode, working=known.keys() - {"submit"}), tuple(sinks), workspace, library)
 

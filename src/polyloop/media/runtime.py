@@ -44,11 +44,20 @@ class MediaRuntime(Book):
     prefix = "media."
 
     def __init__(
-        self, db: Database, rooms: Rooms, now_ms: Callable[[], int], new_id: Callable[[], str], move: Callable[[str], object] | None = None
+        self,
+        db: Database,
+        rooms: Rooms,
+        now_ms: Callable[[], int],
+        new_id: Callable[[], str],
+        move: Callable[[str], object] | None = None,
+        own: str = "",
     ) -> None:
-        """`move` makes the next move of a task, blocking: whoever asks how a task stands brings it one step further."""
+        """`move` makes the next move of a task, blocking: whoever asks how a task stands brings it one step further, but for those who may
+
+        only read. `own`: a session whose tasks alone are moved by looking, "" = all.
+        """
         super().__init__(db, rooms.tenant, now_ms)
-        self.rooms, self._new_id, self._move = rooms, new_id, move
+        self.rooms, self._new_id, self._move, self._own = rooms, new_id, move, own
 
     async def call(self, name: str, arguments: dict[str, Any], caller: Caller | None = None) -> Answer:
         """Run one operation by its tool name. Returns a receipt, a ticket, a reading or the Problem that stopped it."""
@@ -59,7 +68,7 @@ class MediaRuntime(Book):
             if tool is None:
                 raise problem("not_found", f"there is no operation {name}", stage="arguments", details={"operation": name})
             if tool.op is TASK_GET and not TASK_GET.arguments.problems(arguments):
-                await self._moved(arguments["taskId"], caller)
+                await self._moved(arguments["taskId"], caller, self._own)
             own, beside = parted(tool.op, arguments)
             call = asked(
                 own, beside, caller, operation_id=self._new_id(), now_ms=self._now_ms(), within=f"{caller.owner}/{caller.within}",
@@ -92,15 +101,16 @@ class MediaRuntime(Book):
         with typed("media.task_get"):
             return await self.db.read(look)
 
-    async def _moved(self, task_id: str, caller: Caller) -> None:
-        """One move of a task that is the caller's; what is not, is not touched. Raises ProblemError when it cannot be made, as `media.toml`
-        or the store may have it; that a task is not there is said by whoever tells how it stands.
+    async def _moved(self, task_id: str, caller: Caller, session: str = "") -> None:
+        """One move of a task that is the caller's, and of this session; what is not, is not touched. Raises ProblemError when it cannot be
+
+        made, as `media.toml` or the store may have it; that a task is not there is said by whoever tells how it stands.
         """
         move = self._move
-        if move is None:
+        if move is None or caller.mode == "read_only":
             return
         with typed("media.task_get"):
-            if await self.db.read(tasks.known, self.tenant, caller.owner, caller.within, task_id):
+            if await self.db.read(tasks.known, self.tenant, caller.owner, caller.within, task_id, session):
                 await in_thread(lambda: move(task_id), lambda: None)
 
     async def task(self, task_id: str) -> MediaTicket:

@@ -114,10 +114,10 @@ def find(tx: Tx, tenant: str, owner: str, canvas: str, task_id: str) -> tuple[Ta
     return task, body_of(task)
 
 
-def known(tx: Tx, tenant: str, owner: str, canvas: str, task_id: str) -> bool:
-    """Whether `find` finds it."""
+def known(tx: Tx, tenant: str, owner: str, canvas: str, task_id: str, session: str = "") -> bool:
+    """Whether `find` finds it, and it is of this session, where one is said."""
     task = tasks.find(tx, tenant, task_id)
-    body = body_of(task) if task and task.kind in KINDS else None
+    body = body_of(task) if task and task.kind in KINDS and session in ("", task.session) else None
     return body is not None and (body.owner, body.canvas) == (owner, canvas)
 
 
