@@ -78,6 +78,10 @@ def test_blanks_are_those_a_browser_shows() -> None:
     assert block.runs == (Run("a "), Run("b ", bold=True), Run("c\nd"))
 
 
+def test_characters_that_no_text_holds_are_none_of_it() -> None:
+    assert page("<p>a&#1;b&#xFFFE;c&#0;</p>").blocks[0].text == "abc\ufffd"
+
+
 def test_tables_keep_heads_spans_and_sides() -> None:
     (block,) = page(
         "<table><thead><tr><th align=right>a</th><th style='text-align: center'>b</th></tr></thead>"

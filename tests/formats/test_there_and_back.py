@@ -63,6 +63,9 @@ ONCE: dict[str, tuple[Block, ...]] = {
     "math left open": (Block("raw", (Run("$$ a"),), info="markdown"), said("b"), Block("formula", (Run("c"),))),
     "dashes in an item": (Block("bulleted", (Run("---a"),)), said("b"), said("---")),
     "item zero": (Block("bulleted", (Run("a"),)), Block("numbered", (Run("b"),), depth=1)),
+    "items of nothing": (Block("heading", level=1), Block("numbered"), Block("numbered", depth=1), said("a")),
+    "blanks alone": (said("\n\u3000"), Block("file", (Run("<!-- b"),), src="x"), said("c")),
+    "controls by reference": (Block("raw", (Run("a&#1;b"),), info="html"), said("c&#1;d")),
     "nothing between": (said("-\u200b_ "), Block("code", (Run("---> b"),))),
     "rows of one cell": (Block("table", table=Table(((Cell((Run("a\nb"),), rowspan=2), Cell((Run("c"),))), (Cell((Run("d"),)),)))),),
 }  # fmt: skip

@@ -13,7 +13,7 @@ from html import unescape
 from html.parser import HTMLParser
 from typing import Final
 
-from polyloop.formats.blocks import Document, Loss, text_of
+from polyloop.formats.blocks import Document, Loss, printable, text_of
 from polyloop.formats.encoding import decode
 from polyloop.formats.html_walk import BREAKS, HEADINGS, MARKS, OTHER_MARKS, TABLE, Walk
 from polyloop.formats.links import SAFE_SCHEMES, safe_link
@@ -65,7 +65,7 @@ def read_html(name: str, data: bytes) -> Document:
     walk = Walk(name, losses)
     parser = HTMLParser()
     parser.handle_starttag, parser.handle_endtag, parser.handle_data = walk.start, walk.end, walk.text
-    parser.feed(clean)
+    parser.feed(printable(clean))
     parser.close()
     walk.flush()
     title = _TITLE.search(text)

@@ -50,7 +50,8 @@ def _sanitised(body: str) -> str:
     """Closed and harmless. Raw blocks come alone first: what one leaves open, a comment say, would take in all that follows it."""
     import nh3
 
-    return nh3.clean(body, tags=_TAGS, attributes=_ATTRIBUTES, url_schemes=set(SAFE_SCHEMES), link_rel="noopener noreferrer")
+    clean = nh3.clean(body, tags=_TAGS, attributes=_ATTRIBUTES, url_schemes=set(SAFE_SCHEMES), link_rel="noopener noreferrer")
+    return printable(clean)  # a reference may name a character that no page can hold
 
 
 def _siblings(level: list[Node]) -> list[str]:

@@ -86,6 +86,7 @@ _PLACE: Final[dict[Place, tuple[str, int]]] = {"block": ("{}", 1), "heading": ("
 _GENTLE: Final = re.compile(r"[\\`*\[]|(?<!\w)_|_(?!\w)|~(?=~)|<(?=[A-Za-z/!?])|&(?=#?\w+;)|\$(?=\$)")
 _LINE_START: Final = re.compile(r"(?m)^([ \t]*)(?:([-+>#=|:~])|(\d{1,9})([.)]))")
 _STRICT: Final = re.compile(r"[!-/:-@\[-`{-~]")
+_ONLY_BREAK: Final = re.compile(r"\s*<br>\s*")
 _ODD_BLANK: Final = re.compile(r"^[ \t]+|[ \t]+$|(?<=[ \t])[ \t]+|[\t\n\r\x85\u2028\u2029]| (?=\n)|(?<=\n) ")
 
 
@@ -106,7 +107,7 @@ def markdown_of(runs: tuple[Run, ...], reader: MarkdownIt, place: Place = "block
     if _reads_as(pleasant, wanted, reader, place):
         return pleasant
     strict = "".join(_strict(run) for run in wanted)
-    return strict if strict != "<br>" else "&#10;"  # a tag alone would be a block of HTML
+    return strict.replace("<br>", "&#10;") if _ONLY_BREAK.fullmatch(strict) else strict  # a tag alone would be a block of HTML
 
 
 def _placed(runs: tuple[Run, ...], at: int, place: Place) -> Run:
