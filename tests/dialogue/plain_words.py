@@ -13,10 +13,13 @@ _PARSER = MarkdownIt("commonmark", {"linkify": False}).enable("table")
 ALLOWED = {"heading", "paragraph", "bullet_list", "ordered_list", "list_item", "blockquote", "inline", "text", "softbreak"}
 _MACHINE = (
     (re.compile(r"[a-z]+://|www\.", re.IGNORECASE), "a URL"),
-    (re.compile(r"(?<![0-9a-zA-Z])[0-9a-fA-F]{12,}(?![0-9a-zA-Z])"), "a hash"),
+    (re.compile(r"(?<![0-9a-zA-Z])(?=[0-9]*[a-fA-F])[0-9a-fA-F]{12,}(?![0-9a-zA-Z])"), "a hash"),
+    (re.compile(r"(?<![0-9a-zA-Z])(?=[a-f]*[0-9])(?=[0-9]*[a-f])[0-9a-f]{7,}(?![0-9a-zA-Z])"), "a short hash"),
+    (re.compile(r"(?<![0-9a-z])(?:localhost|[a-z0-9-]+\.[a-z]{2,})(?::[0-9]+)?/", re.IGNORECASE), "an address"),
+    (re.compile(r"(?<![0-9a-z])localhost:[0-9]", re.IGNORECASE), "an address"),
     (re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-", re.IGNORECASE), "an id"),
-    (re.compile(r"(?<![0-9a-zA-Z])[A-Za-z0-9]+_[A-Za-z0-9]"), "a name of a program"),
-    (re.compile(r"(?<![0-9a-zA-Z])[a-z]{2,}[A-Z][a-z0-9]"), "a name of a field"),
+    (re.compile(r"(?<![0-9a-zA-Z])[A-Za-z0-9]+_[A-Za-z0-9]+(?![A-Za-z0-9_]*\.(?:mp4|png))(?![A-Za-z0-9])"), "a name of a program"),
+    (re.compile(r"(?<![0-9a-zA-Z])[a-z]{2,}(?:[A-Z][a-z0-9]|ID|URL|URI)"), "a name of a field"),
 )
 
 
@@ -41,7 +44,10 @@ def _structure(tokens: list[Token]) -> Iterator[str]:
 def _words(tokens: list[Token], hidden: Iterable[str]) -> Iterator[str]:
     read = "".join(t.content + "\n" for t in tokens if t.type in ("text", "softbreak"))
     yield from (f"{what} in it: {found[0]!r}" for shape, what in _MACHINE if (found := shape.search(read)))
-    yield from (f"{name!r} in it" for name in hidden if re.search(rf"(?<![0-9A-Za-z]){re.escape(name)}(?![0-9A-Za-z])", read, re.IGNORECASE))
+    for name in hidden:
+        case = 0 if name.isalpha() and name.islower() else re.IGNORECASE  # a word may be written as one
+        if re.search(rf"(?<![0-9A-Za-z]){re.escape(name)}(?![0-9A-Za-z])", read, case):
+            yield f"{name!r} in it"
 
 
 def headings(text: str) -> list[tuple[int, str]]:

@@ -10,6 +10,7 @@ from typing import Any, get_args
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from polyloop.contract.problem import KINDS
 from polyloop.contract.receipt import Status
@@ -25,13 +26,14 @@ from tests.dialogue.plain_words import breaches, headings
 LANGS: tuple[Lang, ...] = get_args(Lang)
 STATUSES = sorted(SCOPE | OPEN | BAD | DOUBT | {"cancelled", "again"})
 NAMES = ("canvas_apply_ops", "submit", "script:replies.jsonl", "qwen-image-2")
-ENDS = ["completed", *(code.removeprefix("run.") for code in FINAL if code.startswith("run.") and code not in ("run.running", "run.interrupted"))]
+ENDS = ["completed", *(code.removeprefix("run.") for code in FINAL if code.startswith("run.") and code != "run.interrupted")]
 RUNS = [
     *(RunResult("r", "local", "ended", Counters(), reason=reason) for reason in ENDS),
     *(RunResult("r", "local", "waiting", Counters(), waiting=Waiting(kind, "t")) for kind in get_args(r.Awaited)),
-    *(RunResult("r", "local", state, Counters()) for state in ("running", "interrupted")),
+    RunResult("r", "local", "interrupted", Counters()),
 ]  # fmt: skip
 DONE = RUNS[0]
+SAID = RunResult("r", "local", "ended", Counters(), "completed", result={"summary": "一只狐狸。"})
 
 
 def answer(*statuses: str, run: RunResult = DONE, lang: Lang = "zh", said: Any = None) -> str:
@@ -52,7 +54,7 @@ def test_S1_92_S1_95_S1_96_every_status_in_every_language_has_four_parts_in_orde
 
 @pytest.mark.parametrize("lang", LANGS)
 def test_every_doing_every_reason_and_every_end_has_its_words(lang: Lang) -> None:
-    whats, whys = {"other", *(what for _, what in DOINGS)}, {*KINDS, "timeout", "expired", "other"}
+    whats, whys = {"other", "look", *(what for _, what in DOINGS)}, {*KINDS, "timeout", "expired", "other"}
     assert {f"do.{w}" for w in whats} == {c for c in FINAL if c.startswith("do.")}
     assert {f"why.{w}" for w in whys} == {c for c in FINAL if c.startswith("why.")}
     assert {f"is.{s}" for s in STATUSES} == {c for c in FINAL if c.startswith("is.")}
@@ -72,7 +74,7 @@ def test_S1_37_S1_89_queued_and_running_have_their_words_and_are_not_done() -> N
 
 
 CONCLUSIONS = [
-    (("success",), "done"), (("succeeded", "success"), "done"), (("success", "reported"), "reported"), (("success", "again"), "again"), ((), "read"),
+    (("success",), "done"), (("succeeded", "success"), "done"), (("success", "reported"), "reported"), (("success", "again"), "again"), ((), "empty"),
     (("success", "failed"), "part"), (("partial_success",), "part"), (("success", "cancelled"), "part"), (("failed",), "failed"),
     (("failed", "cancelled"), "failed"), (("not_started",), "failed"), (("cancelled",), "cancelled"), (("expired",), "failed"),
     (("retryable",), "failed"), (("success", "unknown"), "doubt"), (("unreadable",), "doubt"), (("failed", "unknown", "waiting"), "doubt"),
@@ -88,7 +90,16 @@ def test_S1_6_unconfirmed_under_way_failed_and_cancelled_are_kept_apart(statuses
 @pytest.mark.parametrize("run", RUNS[1:], ids=lambda run: run.reason or run.state)
 def test_S1_5_a_run_that_did_not_complete_is_never_called_done(run: RunResult) -> None:
     for statuses in ((), ("success",), ("reported",), ("success", "again")):
-        assert conclusion(tuple(Deed("canvas", s) for s in statuses), run) not in ("done", "read", "reported", "again")
+        assert conclusion(tuple(Deed("canvas", s) for s in statuses), run) not in ("done", "read", "empty", "reported", "again")
+
+
+@pytest.mark.parametrize(
+    ("said", "word"),
+    [({"summary": "一只狐狸。"}, "read"), ("一只狐狸。", "read"), ({"summary": "", "result": {"n": 3}}, "read"), (0, "read"),
+     ({"summary": " "}, "empty"), ("", "empty"), (None, "empty"), ({"summary": "", "result": []}, "empty")],
+)  # fmt: skip
+def test_S1_5_an_answer_is_given_only_where_one_stands(said: Any, word: str) -> None:
+    assert conclusion((), RunResult("r", "local", "ended", Counters(), "completed", result=said)) == word
 
 
 CLAIMS = [
@@ -115,6 +126,7 @@ def test_S1_97_a_model_that_claims_more_than_its_receipts_changes_nothing(said: 
 
 MACHINE = [
     "canvas_apply_ops", "snapshotHash", "https://a.b/c?d=e", "www.example.com", "ftp://x", "a" * 64, "3f2504e0-4f89-11d3-9a0c-0305e82c3301",
+    "HTTPS://A.B/c", "WWW.example.com", "cdn.example.com/x.png", "localhost:8080/x", "localhost:8080", "10.0.0.1:80/x", "nodeID", "a1b2c3d4",
     "cv_0123456789abcdef", "qwen-image-2", "QWEN-IMAGE-2", "ｃａｎｖａｓ＿ｇｅｔ＿ｓｔａｔｅ", "node_id", "script:replies.jsonl",
 ]  # fmt: skip
 
@@ -124,6 +136,20 @@ def test_S1_93_no_tool_field_model_address_hash_or_id_is_shown(said: str) -> Non
     for text in (said, f"看（{said}）。", f"**{said}**", f"[x]({said})"):
         shown = final(Facts((), 0, ((text, text),), NAMES), RunResult("r", "local", "ended", Counters(), "completed", result=text), "zh")
         assert breaches(shown, NAMES) == []
+
+
+@pytest.mark.parametrize("said", [
+    "1990-2000", "010-8888-6666", "13800138000", "Submit", "①½ 完成", "macOS", "20261130235959", "and/or", "第１集", "ﬁn", "16:9",
+])  # fmt: skip
+def test_S1_22_an_assumption_is_told_as_it_was_given(said: str) -> None:
+    assert f"- 标题：{said}\n" in final(Facts((), 0, (("标题", said),), NAMES), DONE, "zh")
+
+
+def test_S1_22_what_was_cut_is_marked_and_a_file_keeps_its_name() -> None:
+    text = final(Facts((), 0, (("文件", "my_video.mp4"), ("长", "长" * 300)), NAMES), replace(DONE, result="字" * 3000), "zh")
+    assert "my\\_video.mp4" in text
+    assert "长" * 200 + "…\n" in text
+    assert text.endswith("字" * 2000 + "…\n")
 
 
 HOSTILE = st.text(st.one_of(st.sampled_from("#>-+*_`~|<>[]()!\\&=:.;1 \t\n\r\u2028\u202e\u00a0\x0b\x1b$^{}/@"), st.characters()), max_size=80)
@@ -149,9 +175,11 @@ START = r.RunStarted(
 NO_TEXTS = look_up({})
 
 
-def call(tool: str, key: str, status: Any, told: Any = "", *proofs: r.Evidence, effect: str = "write", code: str = "") -> list[r.Record]:
+def call(
+    tool: str, key: str, status: Any, told: Any = "", *proofs: r.Evidence, effect: str = "write", code: str = "", args: Any = None
+) -> list[r.Record]:
     part = r.Part(text=told if isinstance(told, str) else json.dumps(told))
-    return [r.ActionIntent(0, tool, effect, "probe", key), r.ActionResult(0, status, (part,), evidence=proofs, code=code)]
+    return [r.ActionIntent(0, tool, effect, "probe", key, args or {}), r.ActionResult(0, status, (part,), evidence=proofs, code=code)]
 
 
 def receipt(ref: str, status: str) -> r.Evidence:
@@ -174,6 +202,46 @@ LOGS: list[tuple[str, list[list[r.Record]], list[tuple[str, str, str]]]] = [
     ("receipt", [call("doc_update", "k", "ok", "", receipt("op1", "success"))], [("update", "success", "")]),
     ("no receipt", [call("mine:write", "k", "ok", "great success")], [("other", "reported", "")]),
     ("read", [call("doc_list", "k", "ok", "[]", effect="read")], []),
+    ("a shipped tool that also ends the run", [call("workspace_write", "k", "ok", "")], [("files", "reported", "")]),
+    (
+        "a task of another session, looked at",
+        [call("task_get", "k", "ok", "", ticket("t", "succeeded", complete=True), effect="read")],
+        [],
+    ),
+    (
+        "gone on with",
+        [
+            call("doc_create", "k", "error", error("partial_success"), receipt("o", "partial_success")),
+            call("doc_create", "l", "ok", "", receipt("p", "success"), args={"continues": "o"}),
+        ],
+        [("create", "success", "")],
+    ),
+    (
+        "not gone on with: that failed too",
+        [
+            call("doc_create", "k", "error", error("partial_success"), receipt("o", "partial_success")),
+            call("doc_create", "l", "error", error("rate_limited"), receipt("p", "failed"), args={"continues": "o"}),
+        ],
+        [("create", "partial_success", "partial_success"), ("create", "failed", "rate_limited")],
+    ),
+    (
+        "a success elsewhere makes up for nothing",
+        [
+            call("doc_update", "k", "error", error("revision_conflict"), args={"docId": "doc-1"}),
+            call("doc_update", "l", "ok", "", receipt("o", "success"), args={"docId": "doc-2"}),
+        ],
+        [("update", "failed", "revision_conflict"), ("update", "success", "")],
+    ),
+    (
+        "a success on other nodes makes up for nothing",
+        [
+            call("canvas_apply_ops", "k", "error", error("revision_conflict"), args={"snapshotHash": "a-1", "ops": [{"id": "node-1"}]}),
+            call("canvas_apply_ops", "l", "ok", "", receipt("o", "success"), args={"snapshotHash": "a-2", "ops": [{"id": "node-2"}]}),
+        ],
+        [("canvas", "failed", "revision_conflict"), ("canvas", "success", "")],
+    ),
+    ("details of any kind", [call("mine:write", "k", "error", {"error": {"details": {"failures": 5}}})], [("other", "failed", "other")]),
+    ("assumptions of any kind", [call("sub_run", "k", "ok", {"assumptions": [5, {"title": 1}]}, effect="read")], []),
     ("submit", [call("submit", "k", "ok", effect="write")], []),
     (
         "partial",
@@ -235,7 +303,31 @@ def test_S1_22_defaults_taken_are_listed_and_names_are_not() -> None:
     assert "16:9" in text
     assert "水墨" not in text
     assert breaches(text, known.names) == []
-    assert set(known.names) == {"submit", "doc_update", "script:x"}
+    assert {"submit", "doc_update", "script:x"} <= set(known.names)
+
+
+def test_S1_94_a_reading_that_failed_is_told_with_its_reason_unless_it_worked_after_all() -> None:
+    bad = call("model_list", "k", "error", error("capability_unavailable"), effect="read", code="capability_unavailable")
+    good = call("model_list", "l", "ok", {"models": []}, effect="read")
+    known = facts([START, *bad], NO_TEXTS)
+    assert (known.reads, known.unread) == (0, (Deed("look", "failed", "capability_unavailable"),))
+    text = final(known, SAID, "zh")
+    assert "- 查看资料：1 项，失败（当前没有可用的能力）" in text
+    assert "次" not in text
+    assert "1. 看过原因后" in text
+    assert facts([START, *bad, *good], NO_TEXTS).unread == ()
+    assert facts([START, *bad, *good], NO_TEXTS).reads == 1
+
+
+def test_S1_93_ids_that_were_handed_out_and_models_of_the_catalogue_are_told_to_no_person() -> None:
+    models = [{"selection": {"channelId": "studio", "channelModelKey": "studio-image"}}, {"selection": {"logicalModelId": "flux"}}]
+    listed = call("model_list", "k", "ok", {"models": models}, effect="read")
+    made = call("canvas_apply_ops", "l", "ok", {"data": {"nodeIds": ["fox-7", "note"]}}, receipt("op-9z", "success"), args={"ops": [{"id": "sea-1"}]})
+    known = facts([START, *listed, *made], NO_TEXTS)
+    said = "用 studio-image 和 Flux 在 STUDIO 画了 fox-7、sea-1，见 op-9z；note 是便条。"
+    text = final(known, replace(DONE, result=said), "zh")
+    assert breaches(text, ["studio-image", "Flux", "STUDIO", "fox-7", "sea-1", "op-9z"]) == []
+    assert "note 是便条" in text, "what is a word as well stays one"
 
 
 def test_S1_94_a_failure_is_told_as_what_it_means() -> None:

@@ -9,12 +9,14 @@ import subprocess
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from polyloop.app.answers import answer
+from polyloop.app.final import final_answer
 from polyloop.app.request_file import load
 from polyloop.app.runs import Runs
 from polyloop.app.store import open_runs
@@ -128,6 +130,9 @@ def test_a_stop_ends_neither_and_both_go_on(tmp_path: Path, monkeypatch: pytest.
     assert (top.state, below.state, proofs) == ("interrupted", "interrupted", [])
     (tmp_path / "quick").touch()
     chain = Family(tmp_path)
+    told: str = chain.on(partial(final_answer, run_id="top", lang="zh"))
+    assert told.startswith("# 还没有完成\n")
+    assert "任务中断了，可以继续" in told
     assert chain.resume("top").reason == "completed"
     assert [(p.ref, p.status) for p in chain.proofs()] == [(below.run_id, "completed")]
 

@@ -8,21 +8,23 @@ from polyloop.dialogue.deeds import facts
 from polyloop.dialogue.final import Lang, final
 from polyloop.kernel import records as r
 
+from .answers import awaits_person
 from .runs import Read, Runs
 
 #: States in which there is something to tell a person.
-TOLD: Final = ("ended", "waiting")
+TOLD: Final = ("ended", "waiting", "interrupted")
 
 
-def final_of(read: Read, lang: Lang) -> str:
+async def final_of(runs: Runs, read: Read, lang: Lang) -> str:
     """Markdown; "" while the run is still at work. A request in English is answered in English."""
     if read.result.state not in TOLD:
         return ""
     records = [r.decode(s.kind, s.body) for s in read.sealed if s.body is not None]
     english = any(isinstance(one, r.RunStarted) and one.assembly.get("lang", "").lower().startswith("en") for one in records)
-    return final(facts(records, read.look), read.result, "en" if english else lang)
+    asks = await awaits_person(runs, read.result)
+    return final(facts(records, read.look), read.result, "en" if english else lang, asks=asks)
 
 
 async def final_answer(runs: Runs, run_id: str, lang: Lang) -> str:
     """As `final_of`. Raises ProblemError(not_found, corrupt_store)."""
-    return final_of(await runs.read(run_id), lang)
+    return await final_of(runs, await runs.read(run_id), lang)

@@ -222,10 +222,11 @@ def show(
 
     async def work() -> Any:
         async with read_runs(place.store, place.tenant) as runs:
-            return await runs.read(run_id)
+            read = await runs.read(run_id)
+            return read, await final_of(runs, read, place.lang)
 
-    read = carry_out(place, work)
-    records, answer = list(materialise(read.sealed, read.look)), final_of(read, place.lang)
+    read, answer = carry_out(place, work)
+    records = list(materialise(read.sealed, read.look))
     if place.as_json:
         place.print_json(
             {**run_json(read.result), "finalAnswer": answer or None, "started": records[0], "steps": [x for x in records if x["kind"] == "step"]}

@@ -62,7 +62,7 @@ class _Watch:
             read = await self.runs.read(self.run_id)
             last = self._tell(read)
             if read.result.ended or not (head.live or self.stays):
-                self._close(read, last)
+                await self._close(read, last)
                 return read.result
             await self._moved((len(read.sealed), head.live), last, REST * (self.clock.monotonic() - began))
 
@@ -116,9 +116,9 @@ class _Watch:
             sys.stdout.write(f"\r\x1b[K{fit(text, self.timeline.columns)}")
             sys.stdout.flush()
 
-    def _close(self, read: Read, last: dict[str, Any]) -> None:
+    async def _close(self, read: Read, last: dict[str, Any]) -> None:
         self._status("")
-        answer = final_of(read, self.place.lang)
+        answer = await final_of(self.runs, read, self.place.lang)
         if self.place.as_json:
             self.place.print_json({**run_json(read.result), "finalAnswer": answer or None})
         else:

@@ -2,13 +2,15 @@
 
 A deed is one action that may change something, or one task. Its status is the one of its receipt or ticket, the latest word
 under the same reference; an action without either is `reported`: its tool says so, and nobody else (S1.5). A try that provably
-changed nothing, and after which one of its kind succeeded, is `again`. Seed: S1.5, S1.6, S1.22, S1.36-S1.38, S1.89, S1.90, S1.97.
+changed nothing, and after which one of its kind on the same things succeeded, is `again`. Readings that failed, and were not made
+up for, are told apart: they leave nothing undone, but something unknown. Seed: S1.5, S1.6, S1.22, S1.36-S1.38, S1.89, S1.90, S1.97.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from typing import Any, Final, cast
 
@@ -31,6 +33,7 @@ DOINGS: Final[tuple[tuple[str, str], ...]] = (
     ("doc_compensate", "undo"), ("doc_task_*", "export"), ("workspace_exec", "exec"), ("workspace_*", "files"),
 )  # fmt: skip
 GOOD: Final = frozenset({"success", "succeeded", "reported"})
+ID_MAX: Final = 200
 #: Statuses of a try that changed nothing, for one of these reasons: what is done after it may make up for it.
 _IDLE: Final = frozenset({"failed", "retryable", "not_started"})
 _SLIPS: Final = frozenset({"revision_conflict", "validation", "rate_limited"})
@@ -38,7 +41,7 @@ _BY_STATUS: Final[dict[str, str]] = {"ok": "reported", "error": "failed", "unkno
 
 
 class Deed(Struct, frozen=True):
-    """`what` = a value of DOINGS or other; `why` = a kind of problem, timeout or other; "" where it went well."""
+    """`what` = a value of DOINGS, look or other; `why` = a kind of problem, timeout or other; "" where it went well."""
 
     what: str
     status: str
@@ -46,16 +49,16 @@ class Deed(Struct, frozen=True):
 
 
 class Facts(Struct, frozen=True):
-    """`assumed` = (title, answer) of defaults taken; `names` = names of tools and models, which are for no person; `asks` = a sub-run waits
+    """`reads` = readings that worked; `unread` = those that did not, the last of each tool; `assumed` = (title, answer) of defaults taken;
 
-    for the person's answer.
+    `names` = names of tools and models, and ids that were handed out: they are for no person.
     """
 
     deeds: tuple[Deed, ...] = ()
     reads: int = 0
     assumed: tuple[tuple[str, str], ...] = ()
     names: tuple[str, ...] = ()
-    asks: bool = False
+    unread: tuple[Deed, ...] = ()
 
 
 def doing(tool: str) -> str:
@@ -73,59 +76,86 @@ def facts(records: Iterable[r.Record], look: Look) -> Facts:
 class _Fold:
     def __init__(self, look: Look) -> None:
         self.look = look
-        self.completing, self.names = set[str](), set[str]()
+        self.saying, self.names = set[str](), set[str]()
+        self.reply: r.ModelResult | None = None
         self.open = dict[int, r.ActionIntent]()
         self.deferred = dict[int, Deed]()
         self.deeds = dict[str, Deed]()
+        self.aims = dict[str, tuple[frozenset[str], frozenset[str]]]()
+        self.unread = dict[str, Deed]()
         self.assumed = dict[str, str]()
         self.reads = 0
-        self.asks = False
 
     def feed(self, record: r.Record) -> None:
         match record:
             case r.RunStarted():
-                self.completing = {t.name for t in record.tools if t.completes}
-                self.names |= {t.name for t in record.tools} | {record.assembly.get(key, "") for key in ("model", "sub_model")}
+                # Those that only say that the run is done; a shipped tool works, whatever it completes.
+                self.saying = {t.name for t in record.tools if t.completes and t.effect != "pay" and doing(t.name) == "other"}
+                self.names |= {t.name for t in record.tools}
+                self.names |= {form for key in ("model", "sub_model") for form in _forms(record.assembly.get(key, ""))}
             case r.ModelResult():
-                self.names.add(record.served_by)
-            case r.ActionIntent() if record.tool not in self.completing:
+                self.reply = record
+                self.names |= set(_forms(record.served_by))
+            case r.ActionIntent() if record.tool not in self.saying:
                 self.open[record.call] = record
             case r.ActionDeferred() if record.call in self.open:
                 self.deferred[record.call] = Deed(doing(self.open[record.call].tool), _awaited(record))
-                self.asks = record.awaited == "run" and is_object(record.prompt) and record.prompt.get("asks") is True
+                self.names |= {record.token, *ids(record.prompt)}
             case r.ActionResult() if (intent := self.open.pop(record.call, None)) is not None:
                 self.deferred.pop(record.call, None)
-                self.asks = False
                 self._ended(intent, record)
             case _:
                 pass
 
     def _ended(self, intent: r.ActionIntent, result: r.ActionResult) -> None:
         told = _object("".join(self.look(part.text) for part in result.observation if part.type == "text"))
+        args = self._args(intent)
+        self.names |= {*ids(told), *ids(args), *(e.ref for e in result.evidence)}
+        if intent.tool in (ASK_USER, SUB_RUN):
+            self._heard(told)
         if intent.tool == ASK_USER:
-            self._heard(told)
             return
-        if intent.tool == SUB_RUN:
-            self._heard(told)
         proofs = [e for e in result.evidence if e.type in ("receipt", "ticket")]
         if intent.effect == "read":
-            self.reads += 1
+            self._read(intent, result, told)
+            proofs = [e for e in proofs if e.ref in self.deeds]  # what others began is no deed of this run
         for proof in proofs:
             before = self.deeds.get(proof.ref)
-            self._add(proof.ref, Deed(before.what if before else doing(intent.tool), _proved(proof)), told, result.code)
+            self._add(proof.ref, Deed(before.what if before else doing(intent.tool), _proved(proof)), told, result.code, args)
         if not proofs and intent.effect != "read":
-            self._add(intent.key, Deed(doing(intent.tool), _BY_STATUS[result.status]), told, result.code)
+            self._add(intent.key, Deed(doing(intent.tool), _BY_STATUS[result.status]), told, result.code, args)
 
-    def _add(self, ref: str, deed: Deed, told: dict[str, Any], code: str) -> None:
+    def _read(self, intent: r.ActionIntent, result: r.ActionResult, told: dict[str, Any]) -> None:
+        self.unread.pop(intent.tool, None)
+        if result.status == "ok":
+            self.reads += 1
+        else:
+            self.unread[intent.tool] = Deed("look", _BY_STATUS[result.status], _why(told, result.code))
+
+    def _args(self, intent: r.ActionIntent) -> dict[str, Any]:
+        """{} where they cannot be told any more."""
+        if intent.args is not None or intent.args_text:
+            return intent.args if is_object(intent.args) else _object(self.look(intent.args_text))
+        reply = self.reply or r.ModelResult()
+        calls = [one.arguments for one in reply.tool_calls if one.name == intent.tool]
+        return _object(self.look(calls[0])) if calls else _part(_part(_object(self.look(reply.text)), "action"), "args")
+
+    def _add(self, ref: str, deed: Deed, told: dict[str, Any], code: str, args: dict[str, Any]) -> None:
+        aim = (frozenset(ids(_flat(args))), frozenset(ids(args)))
         if deed.status in GOOD:
             for other, old in self.deeds.items():
-                if old.what == deed.what and old.status in _IDLE and (old.why in _SLIPS or old.status == "retryable"):
+                if old.what == deed.what and _made_up_for(old, self.aims[other], aim):
                     self.deeds[other] = replace(old, status="again")
+        first = args.get("continues")
+        if deed.status in GOOD | {"partial_success"} and first in self.deeds and self.deeds[first].what == deed.what and first != ref:
+            del self.deeds[first]  # gone on with: the later receipt is about the whole
         self.deeds[ref] = deed if deed.status in GOOD else replace(deed, why=_why(told, code))
+        self.aims.setdefault(ref, aim)
 
     def _heard(self, told: dict[str, Any]) -> None:
-        for one in told.get("assumptions") or ():
-            self.assumed[str(one["title"])] = str(one["answer"])
+        said: object = told.get("assumptions")
+        for one in filter(is_object, cast("list[object]", said) if isinstance(said, list) else ()):
+            self.assumed[str(one.get("title", ""))] = str(one.get("answer", ""))
 
     def facts(self) -> Facts:
         """What is open has no result in this log: it waits, or nobody knows."""
@@ -134,7 +164,48 @@ class _Fold:
             for call, i in self.open.items()
             if i.tool != ASK_USER and i.effect != "read"
         ]
-        return Facts((*self.deeds.values(), *left), self.reads, tuple(self.assumed.items()), tuple(sorted(self.names - {""})), self.asks)
+        names = tuple(sorted(self.names - {""}))
+        return Facts((*self.deeds.values(), *left), self.reads, tuple(self.assumed.items()), names, tuple(self.unread.values()))
+
+
+def _made_up_for(old: Deed, its: tuple[frozenset[str], frozenset[str]], by: tuple[frozenset[str], frozenset[str]]) -> bool:
+    """Whether a success on things makes up for a try on its things. What did not fit may have been right only in what it was about at all."""
+    if old.status not in _IDLE or not (old.why in _SLIPS or old.status == "retryable"):
+        return False
+    return its[0] == by[0] if old.why == "validation" else its[0] == by[0] and its[1] <= by[1]
+
+
+#: Keys whose values only machines read, and among them those that stand for this state or this call, and for no thing.
+_IDS: Final = re.compile(r"(?:^|[a-z])(?:id|Id|ID|Ids|ids|Key|Hash|ref)$")
+_STATES: Final = re.compile(r"(?:Hash|operationKey|operationId|continues|planId)$")
+#: The ids of a model: such a name is hidden in every case, though it may look like a word.
+_MODELS: Final = ("logicalModelId", "channelId", "channelModelKey")
+#: Values an id may have that are words, or numbers of lines: what a person may well be told.
+_WORD: Final = re.compile(r"[^\W\d_]*|\d*|.{1,3}|.*\s.*", re.DOTALL)
+
+
+def ids(value: object) -> Iterator[str]:
+    """What in a result or in arguments only machines read, at any depth: ids and digests that are no words, and all ids of models."""
+    todo: list[tuple[str, object]] = [("", value)]
+    while todo:
+        key, one = todo.pop()
+        if is_object(one):
+            todo += [(name, part) for name, part in one.items() if not _STATES.search(name)]
+        elif isinstance(one, list):
+            todo += [(key, part) for part in cast("list[object]", one)]
+        elif isinstance(one, str) and len(one) <= ID_MAX:
+            if key in _MODELS:
+                yield from _forms(one)
+            elif _IDS.search(key) and not _WORD.fullmatch(one):
+                yield one
+
+
+def _forms(name: str) -> tuple[str, ...]:
+    return (name, name.title(), name.upper()) if name.isalpha() else (name,)
+
+
+def _flat(args: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in args.items() if isinstance(value, str)}
 
 
 def _awaited(record: r.ActionDeferred) -> str:
@@ -158,8 +229,9 @@ _OWN: Final = frozenset({"timeout", "expired"})
 def _why(told: dict[str, Any], code: str) -> str:
     """The cause, not its summary: of a write that stopped half way, what stopped it."""
     error = _part(told, "error")
-    failures = cast("list[object]", _part(error, "details").get("failures") or [])
-    said = [*(f.get("kind") for f in failures if is_object(f)), error.get("kind"), KIND_BY_CODE.get(code, code)]
+    failures: object = _part(error, "details").get("failures")
+    causes = cast("list[object]", failures) if isinstance(failures, list) else []
+    said = [*(f.get("kind") for f in causes if is_object(f)), error.get("kind"), KIND_BY_CODE.get(code, code)]
     return next((str(kind) for kind in said if kind in KINDS or kind in _OWN), "other")
 
 

@@ -21,6 +21,8 @@ Lang = Literal["zh", "en"]
 DOUBT: Final = frozenset({"unknown", "unreadable"})
 OPEN: Final = frozenset({"waiting", "running", "awaiting"})
 BAD: Final = frozenset({"failed", "retryable", "not_started", "expired"})
+#: Ends that are nobody's wish.
+BROKEN: Final = frozenset({"stalled", "model_call_failed", "environment_fault", "internal_error"})
 #: Statuses told under "what was done"; all others stand under "where it stands".
 SCOPE: Final = GOOD | {"partial_success"}
 
@@ -37,21 +39,29 @@ def conclusion(deeds: tuple[Deed, ...], result: RunResult) -> str:
         return "part" if good else "cancelled"
     if have & BAD or "partial_success" in have or "cancelled" in have or result.reason != "completed":
         return "part" if good else "cancelled" if have == {"cancelled"} and result.reason == "completed" else "failed"
-    return next((word for status, word in (("reported", "reported"), ("again", "again")) if status in have), "done" if have else "read")
+    if have:
+        return next((word for status, word in (("reported", "reported"), ("again", "again")) if status in have), "done")
+    return "read" if _answers(result.result) else "empty"
 
 
-def steps(facts: Facts, result: RunResult) -> list[str]:
-    """What the person may do next, first things first."""
+def _answers(said: Json) -> bool:
+    """Whether a result says anything."""
+    return bool(prose(said).strip()) or (bool(cast("dict[str, object]", said).get("result")) if is_object(said) else said is not None and said != "")
+
+
+def steps(facts: Facts, result: RunResult, *, asks: bool) -> list[str]:
+    """What the person may do next, first things first. `asks` = a run below waits for the person's answer."""
     have, waits = {d.status for d in facts.deeds}, result.waiting.kind if result.waiting else ""
-    answer = waits == "answer" or (waits == "run" and facts.asks)
+    unread = bool(facts.unread) and not have & (GOOD | OPEN)
+    answer = waits == "answer" or (waits == "run" and asks)
     table = (
         ("doubt", bool(have & DOUBT) or waits == "settle" or result.reason in ("unresolved_action", "store_failed")),
         ("approval", waits == "approval" or "awaiting" in have),
         ("answer", answer),
-        ("open", bool(have & {"waiting", "running"}) or (waits in ("task", "run") and not answer) or result.state == "running"),
+        ("open", bool(have & {"waiting", "running"}) or (waits in ("task", "run") and not answer)),
         ("resume", result.state == "interrupted"),
         ("part", "partial_success" in have),
-        ("failed", bool(have & BAD) or result.reason in ("stalled", "model_call_failed", "environment_fault", "internal_error")),
+        ("failed", unread or bool(have & BAD) or result.reason in BROKEN),
         ("budget", result.reason == "budget_exhausted"),
         ("cancelled", "cancelled" in have or result.reason in ("cancelled", "abandoned")),
         ("look", "reported" in have),
@@ -60,14 +70,14 @@ def steps(facts: Facts, result: RunResult) -> list[str]:
     return [step for step, holds in table if holds] or ["none"]
 
 
-def final(facts: Facts, result: RunResult, lang: Lang) -> str:
-    """The answer as Markdown, ending with a line feed."""
+def final(facts: Facts, result: RunResult, lang: Lang, *, asks: bool = False) -> str:
+    """The answer as Markdown, ending with a line feed. `asks` = a run below waits for the person's answer."""
     scope = _lines([d for d in facts.deeds if d.status in SCOPE], lang)
     if facts.reads:
         scope.append(_say("scope.read", lang, count=facts.reads))
-    told = ["wait.answer" if facts.asks else f"wait.{result.waiting.kind}"] if result.waiting else [f"run.{result.reason or result.state}"]
+    told = ["wait.answer" if asks else f"wait.{result.waiting.kind}"] if result.waiting else [f"run.{result.reason or result.state}"]
     state = [_say(code, lang) for code in told if code in FINAL]
-    state += _lines([d for d in facts.deeds if d.status not in SCOPE], lang)
+    state += _lines([d for d in facts.deeds if d.status not in SCOPE] + list(facts.unread), lang)
     changed = any(d.status in SCOPE for d in facts.deeds)
     blocks = [
         ["# " + _say(f"end.{conclusion(facts.deeds, result)}", lang)],
@@ -76,7 +86,7 @@ def final(facts: Facts, result: RunResult, lang: Lang) -> str:
         ["## " + _say("part.state", lang)],
         ["- " + one for one in state or [_say("state.none", lang)]],
         ["## " + _say("part.next", lang)],
-        [f"{n}. " + _say(f"next.{step}", lang) for n, step in enumerate(steps(facts, result), 1)],
+        [f"{n}. " + _say(f"next.{step}", lang) for n, step in enumerate(steps(facts, result, asks=asks), 1)],
     ]
     if facts.assumed:
         rows = [_say("assumed.line", lang, title=line(title, facts.names), answer=line(answer, facts.names)) for title, answer in facts.assumed]

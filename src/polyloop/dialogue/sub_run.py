@@ -50,14 +50,10 @@ def sub_run_id(key: str) -> str:
 
 
 class Below(Struct, frozen=True):
-    """A sub-run as it stands. `assumed` = the defaults it took, as its questions list them; `asks` = it waits for a person's answer."""
+    """A sub-run as it stands. `assumed` = the defaults it took, as its questions list them."""
 
     result: RunResult
     assumed: tuple[Json, ...] = ()
-
-    @property
-    def asks(self) -> bool:
-        return self.result.waiting is not None and self.result.waiting.kind == "answer"
 
 
 class House(Protocol):
@@ -87,7 +83,7 @@ class SubRun(Struct, frozen=True):
             return Outcome(cast(Any, refused[0]), (_part({"error": as_wire(got)}),), code=refused[1])
         if got.result.ended:
             return _outcome(got)
-        return Deferred(got.result.run_id, "run", dispatched=True, prompt={"run": got.result.run_id, "asks": got.asks})
+        return Deferred(got.result.run_id, "run", dispatched=True, prompt={"run": got.result.run_id})
 
     async def settle(self, action: Action, token: str | None, fence: bool) -> Settled:  # noqa: FBT001  # the seam's signature
         """Asked about a wait, it goes on with it; told to end a wait, it ends it; asked what became of an intent, it looks."""
