@@ -14,7 +14,10 @@ from polyloop.app.runs import Runs
 from polyloop.app.wiring import rewire
 from polyloop.kernel import records as r
 from polyloop.kernel.objects import RunResult, Waiting
+from polyloop.kernel.run import Past
+from polyloop.kernel.seams import Loaded
 from tests.dialogue.chain import DONE, Chain, act
+from tests.outside import command
 
 LOOK = ("sub_run", {"task": "What does the file say?"})
 READ = ("workspace_read_lines", {"path": "in.txt"})
@@ -180,6 +183,65 @@ def test_it_is_cancelled_with_the_run_above(family: Family) -> None:
     assert family.asked("next") == [2], "its question was pending: the follow-up task has one round left"
 
 
+async def nothing(*_: Any) -> None:
+    """In the place of what a kill keeps from being done."""
+
+
+def test_it_is_abandoned_with_the_run_above_and_never_goes_on_after_its_end(family: Family) -> None:
+    family.begin(LOOK, DONE, sub=(ASK, READ, FOUND))
+    (child,) = family.below()
+    assert family.on(partial(Runs.abandon, run_id="top", by="person")).reason == "abandoned"
+    assert family.result(child).reason == "abandoned"
+    family.begin(LOOK, DONE, sub=(ASK, READ, FOUND), run="other")
+    (child,) = family.below("other")
+
+    # As after a kill between the two ends: the one below is not found, and nobody ends it.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("polyloop.app.runs.abandon_below", nothing)
+        family.on(partial(Runs.abandon, run_id="other", by="person"))
+    family.answer(child, {"choice": "left"})
+    assert family.resume(child).reason == "cancelled"
+    assert len(family.records(child)) < 12, "it read nothing more"
+
+
+def test_what_it_worked_while_the_run_above_waited_counts_there_too(family: Family) -> None:
+    family.begin(LOOK, DONE, sub=(ASK, READ, FOUND))
+    family.answer("top", {"choice": "left"})
+    assert family.resume("top").reason == "completed"
+    (child,), (proof,) = family.below(), family.proofs()
+    worked = sum(one.timings.total for one in family.records(child) if isinstance(one, r.Step))
+    assert proof.working_ms == pytest.approx(worked, abs=1) != 0
+    own = sum(one.timings.total for one in family.records("top") if isinstance(one, r.Step))
+
+    async def state(runs: Runs) -> float:
+        return Past(Loaded((await runs.read("top")).sealed)).state.working_ms
+
+    assert family.on(state) == pytest.approx(own + worked, abs=1)
+
+
+def test_S1_22_a_long_answer_from_below_keeps_its_assumptions(family: Family) -> None:
+    long = ("submit", {"summary": "s", "result": '"长\\' * 40_000})
+    family.begin(ASK, LOOK, DONE, sub=(OTHER, THIRD, long))
+    family.answer("top", {"choice": "left"})
+    family.resume("top")
+    family.answer("top", {"choice": "far"})
+    assert family.resume("top").reason == "completed"
+    from polyloop.app.final import final_answer
+
+    told: str = family.on(partial(final_answer, run_id="top", lang="zh"))
+    assert "- How fast?：slow\n" in told
+
+
+def test_a_wait_for_what_is_no_sub_run_is_left_alone(family: Family) -> None:
+    """A tool of somebody else's may wait for a run that is none of this store."""
+    from polyloop.app.answers import awaits_person
+    from polyloop.kernel.objects import Counters
+
+    family.begin(LOOK, DONE, sub=(FOUND,))
+    foreign = RunResult("top", "local", "waiting", Counters(), waiting=Waiting("run", "job-1"))
+    assert family.on(partial(awaits_person, result=foreign)) is False
+
+
 def test_one_that_a_person_ended_is_told_as_ended(family: Family) -> None:
     family.begin(LOOK, DONE, sub=(ASK, FOUND))
     (child,) = family.below()
@@ -248,3 +310,17 @@ def test_S1_19_a_fork_of_a_sub_run_counts_its_own_questions(family: Family) -> N
     assert waits.reason == "completed"
     assert len(family.asked("fork")) <= 2
     assert family.heard("fork")[-1]["reason"] == "confirmation_round_limit"
+
+
+@pytest.mark.needs("media")
+def test_S1_69_below_a_run_that_sees_one_that_does_not_has_no_eyes(family: Family, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("POLYLOOP_HOME", str(family.folder))
+    (family.folder / "gateway.toml").write_text('[sources."script:top.jsonl"]\nvision = true\n')
+    canvas = command(family.folder, "canvas", "new", "--title", "T", "--store", family.store, "--json").said["canvasId"]
+    path = family.lay_top(LOOK, DONE, sub=(FOUND,), head=f'canvas = "{canvas}"\n')
+    path.write_text(path.read_text().replace('"workspace_*"', '"canvas_*"'))
+    assert family.run(path).reason == "completed"
+    assert "canvas_inspect_image" in {t.name for t in family.start("top").tools}
+    below = {t.name for t in family.start(family.below()[0]).tools}
+    assert "canvas_get_state" in below
+    assert "canvas_inspect_image" not in below

@@ -38,7 +38,7 @@ from .audit_log import AuditLog, digests_of
 from .gateway import office
 from .holding import Holding
 from .policies import renewed
-from .subruns import SubRuns
+from .subruns import SubRuns, abandon_below, left_behind
 from .typed import typed
 from .verdict import verdict
 from .wiring import Wiring, logged_wiring
@@ -208,7 +208,12 @@ class Runs:
                 return await _told(seams, await kernel.start(replace(request, scope=self.scope), seams))
 
     async def resume(self, request: Request, wiring: Wiring, accept: Sequence[str] = (), audit_to: Path | None = None) -> RunResult:
-        """Go on with a run under this request. Raises ProblemError (not_found, parameter_drift, owned_elsewhere, ...)."""
+        """Go on with a run under this request; with a sub-run of one that has ended, to its end.
+
+        Raises ProblemError (not_found, parameter_drift, owned_elsewhere, ...).
+        """
+        if await left_behind(self, request.run_id):
+            return await self.cancel(request.run_id, "the run above has ended", "run", lambda _: wiring)
         with typed("resume"):
             async with self._seams(request.run_id, wiring, audit_to) as seams:
                 return await _told(seams, await kernel.resume(self.stream(request.run_id), request, seams, accept))
@@ -247,11 +252,16 @@ class Runs:
             return await kernel.resume(self.stream(run_id), None, seams)
 
     async def abandon(self, run_id: str, by: str) -> RunResult:
-        """Close an interrupted or waiting run without touching anything else. Raises ProblemError(owned_elsewhere) if it lives."""
+        """Close an interrupted or waiting run, and those below it, without touching anything else.
+
+        Raises ProblemError(owned_elsewhere) if it lives. One below it that lives is told to end.
+        """
         with typed("abandon"):
-            wiring = logged_wiring((await self.read(run_id)).start)
-            async with self._seams(run_id, wiring) as seams:
-                return await kernel.abandon(self.stream(run_id), seams, by)
+            read = await self.read(run_id)
+            async with self._seams(run_id, logged_wiring(read.start)) as seams:
+                result = await kernel.abandon(self.stream(run_id), seams, by)
+        await abandon_below(self, read, by)
+        return result
 
     async def fork(self, run_id: str, at: int, new_id: str, wire: Callable[[Request], Wiring], budget: Budget | None = None) -> RunResult:
         """Start a new run from the history of another up to record `at`, which must stand between two iterations."""

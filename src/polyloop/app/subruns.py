@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Collection, Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -19,15 +19,16 @@ from msgspec.structs import replace
 from polyloop.contract.problem import FieldProblem, Problem, ProblemError, bad_arguments, problem
 from polyloop.dialogue.deeds import facts
 from polyloop.dialogue.sub_run import ABOUT, SUB_RUN, Below, sub_run_id
+from polyloop.dialogue.thread import below
 from polyloop.kernel import records as r
 from polyloop.kernel.decide import deadline_ms
 from polyloop.kernel.flight import unbroken
 from polyloop.kernel.objects import Budget, Request, RunResult, Segment
 from polyloop.kernel.run import Past
-from polyloop.kernel.seams import Action, Loaded
+from polyloop.kernel.seams import Action, Loaded, Signal
 from polyloop.kernel.snapshot import request_of
 
-from .wiring import Wiring, rewire
+from .wiring import Wiring, rewire, unseen
 
 if TYPE_CHECKING:
     from polyloop.workspace import Workspace
@@ -101,10 +102,12 @@ class SubRuns:
         """Raises ProblemError: validation (no tool matches), budget_exceeded."""
         read = await self._runs.read(action.run_id)
         above = request_of(action.run_id, self._runs.scope, read.start, read.look)
-        tools, said = _tools(read.start, cast("list[str] | None", action.args.get("tools"))), above.assembly
+        said = above.assembly
+        model = said.get("sub_model", said.get("model", ""))
+        tools = _tools(read.start, cast("list[str] | None", action.args.get("tools")), unseen(model))
         assembly = {key: value for key, value in said.items() if key not in NOT_BELOW}
         assembly |= {"tools": json.dumps([*tools, SUBMIT], ensure_ascii=False), "completes": "[]", "permission_mode": "read_only"}
-        assembly["model"] = said.get("sub_model", said.get("model", ""))
+        assembly["model"] = model
         return replace(
             above, run_id=sub_run_id(action.key), budget=self._budget(read, action), segments=tuple(_segments(above, str(action.args["task"]))),
             assembly=assembly, result_schema=None, parent=action.run_id, root=above.root or action.run_id, origin=None, history="",
@@ -128,9 +131,9 @@ class SubRuns:
         return replace(budget, max_valid_steps=steps, max_iterations=iterations, **cast(Any, times))
 
 
-def _tools(start: r.RunStarted, wanted: list[str] | None) -> list[str]:
+def _tools(start: r.RunStarted, wanted: list[str] | None, without: Collection[str]) -> list[str]:
     """The reading tools of the run above, as a request names them, or those of them that are wanted. No sub-run begins another."""
-    known = {t.name: t.ref or t.name for t in start.tools if t.effect == "read" and not t.completes and t.name != SUB_RUN}
+    known = {t.name: t.ref or t.name for t in start.tools if t.effect == "read" and not t.completes and t.name not in (SUB_RUN, *without)}
     found = [name for name in known if wanted is None or any(fnmatchcase(name, one) for one in wanted)]
     unknown = [one for one in wanted or () if not any(fnmatchcase(name, one) for name in known)]
     if unknown:
@@ -153,4 +156,25 @@ def _segments(above: Request, task: str) -> Iterator[Segment]:
 def _below(read: Read) -> Below:
     records = (r.decode(s.kind, s.body) for s in read.sealed if s.body is not None)
     assumed = [{"title": title, "answer": answer} for title, answer in facts(records, read.look).assumed]
-    return Below(read.result, tuple(cast(Any, assumed)))
+    return Below(read.result, tuple(cast(Any, assumed)), Past(Loaded(read.sealed)).state.working_ms)
+
+
+async def abandon_below(runs: Runs, read: Read, by: str) -> None:
+    """Close what a run has begun below it; what lives in other hands is told to end."""
+    for sub in below(r.decode(s.kind, s.body) for s in read.sealed if s.body is not None):
+        head = await runs.log.head(runs.stream(sub))
+        if head is None or head.kind == "run_ended" or (await runs.read(sub)).start.parent != read.result.run_id:
+            continue
+        if head.live:
+            await runs.log.signal(runs.stream(sub), Signal(0, "cancel", runs.clock.now_ms(), by))
+        else:
+            await runs.abandon(sub, by)
+
+
+async def left_behind(runs: Runs, run_id: str) -> bool:
+    """Whether this is a sub-run that has not ended, of a run that has. Raises ProblemError(not_found)."""
+    if (await runs.head(run_id)).kind == "run_ended":
+        return False
+    start = (await runs.read(run_id)).start
+    above = await runs.log.head(runs.stream(start.parent)) if start.root and start.origin is None and start.parent else None
+    return above is not None and above.kind == "run_ended"

@@ -159,6 +159,14 @@ def catalogue(
     return tools if skills is None else tools | skill_tools(skills)
 
 
+def unseen(model: str) -> frozenset[str]:
+    """Names of the shipped tools that a model does not have because it sees no pictures."""
+    if gateway.settings().of(model).vision:
+        return frozenset()
+    all_of, some = (media_tools(Library().media, "any", vision=vision).keys() for vision in (True, False))
+    return frozenset(all_of - some)
+
+
 def skills_of(assembly: Mapping[str, str]) -> Skills | None:
     """The skills a run names: those shipped for audits, a folder, or installed ones."""
     said = assembly.get("skills")

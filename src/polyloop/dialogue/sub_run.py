@@ -50,10 +50,11 @@ def sub_run_id(key: str) -> str:
 
 
 class Below(Struct, frozen=True):
-    """A sub-run as it stands. `assumed` = the defaults it took, as its questions list them."""
+    """A sub-run as it stands. `assumed` = the defaults it took, as its questions list them; `working_ms` = how long it has worked."""
 
     result: RunResult
     assumed: tuple[Json, ...] = ()
+    working_ms: float = 0.0
 
 
 class House(Protocol):
@@ -103,11 +104,24 @@ def _outcome(below: Below) -> Outcome:
     ran, c = below.result, below.result.counters
     completed = ran.reason == "completed"
     told: dict[str, Json] = {
-        "run": ran.run_id, "reason": ran.reason, "detail": ran.detail, "result": ran.result,
-        "used": {"iterations": c.iterations, "validSteps": c.valid_steps}, "assumptions": list(below.assumed),
+        "run": ran.run_id, "reason": ran.reason, "detail": ran.detail,
+        "used": {"iterations": c.iterations, "validSteps": c.valid_steps}, "assumptions": list(below.assumed), "result": ran.result,
     }  # fmt: skip
-    proof = Evidence(ran.run_id, "run", ran.reason, complete=completed, iterations=c.iterations, valid_steps=c.valid_steps)
-    return Outcome("ok" if completed else "error", (_part(told),), evidence=(proof,), code="" if completed else ran.reason)
+    proof = Evidence(
+        ran.run_id, "run", ran.reason, complete=completed, iterations=c.iterations, valid_steps=c.valid_steps, working_ms=round(below.working_ms, 1)
+    )
+    return Outcome("ok" if completed else "error", (_fitting(told),), evidence=(proof,), code="" if completed else ran.reason)
+
+
+def _fitting(told: dict[str, Json]) -> Part:
+    """Whole JSON within what the run above is shown: of a long result the first part, as text, and that it is one."""
+    part = _part(told)
+    if len(str(part.text).encode()) <= _SPEC.result_limit:
+        return part
+    result = json.dumps(told["result"], ensure_ascii=False)
+    room = _SPEC.result_limit - len(str(_part({**told, "result": "", "truncated": True}).text).encode())
+    # Escaped once more, a character takes at most twice the bytes it took in the JSON of the result.
+    return _part({**told, "result": result.encode()[: max(0, room // 2)].decode(errors="ignore"), "truncated": True})
 
 
 def _part(wire: object) -> Part:

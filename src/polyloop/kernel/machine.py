@@ -218,7 +218,9 @@ def _action_result(s: State, at: int, rec: r.ActionResult) -> State:
     call = _moving(s, rec.call, "action_result")
     adrift = (call.intent_seq,) if rec.leaked and cast(r.ActionIntent, call.intent).effect != "read" else ()
     below = Counters(s.below.iterations + sum(e.iterations for e in rec.evidence), s.below.valid_steps + sum(e.valid_steps for e in rec.evidence))
-    return _put(replace(s, adrift=s.adrift + adrift, below=below), replace(call, stage="settled", result=rec, orphan=False))
+    worked = sum(e.working_ms for e in rec.evidence) if rec.ms is None else 0.0  # else it is in the time of the action
+    s = replace(s, adrift=s.adrift + adrift, below=below, working_ms=s.working_ms + worked)
+    return _put(s, replace(call, stage="settled", result=rec, orphan=False))
 
 
 def _action_deferred(s: State, at: int, rec: r.ActionDeferred) -> State:

@@ -61,7 +61,8 @@ class Part(Struct, frozen=True, omit_defaults=True):
 class Evidence(Struct, frozen=True, omit_defaults=True):
     """Something a claim may cite: a receipt, ticket, list or run. `settled` is false while its outcome is open.
 
-    `iterations`, `valid_steps`: what a sub-run has used; they count against the budget of the run that began it.
+    `iterations`, `valid_steps`, `working_ms`: what a sub-run has used; they count against the budget of the run that began it, the time
+    where the action has no time of its own.
     """
 
     ref: str
@@ -71,6 +72,7 @@ class Evidence(Struct, frozen=True, omit_defaults=True):
     complete: bool | None = None
     iterations: int = 0
     valid_steps: int = 0
+    working_ms: float = 0.0
 
 
 class ToolCall(Struct, frozen=True, omit_defaults=True):
