@@ -125,6 +125,63 @@ def test_a_bare_yes_answers_its_own_question_only() -> None:
     assert isinstance(plan(question({"question": "要配音吗", **bare}), [first]), Told)
 
 
+@pytest.mark.parametrize(
+    "labels", [("需要", "不需要"), ("要", "不要"), ("有", "没有"), ("是的", "不是"), ("高", "中", "低"), ("1", "2", "3"), ("Yes", "No")]
+)
+def test_labels_that_fit_many_questions_answer_their_own_only(labels: tuple[str, ...]) -> None:
+    options = {"options": [{"label": label} for label in labels]}
+    first = once({"question": "旁白呢？", **options}, {"choice": labels[0]})
+    assert isinstance(plan(question({"question": "字幕呢？", **options}), [first]), Show)
+    assert isinstance(plan(question({"question": "旁白呢", **options}), [first]), Told)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("1.5 秒", "15 秒"), ("< 10 秒", "> 10 秒"), ("C", "C++"), ("C", "C#"), ("16:9", "169"), ("3-5", "35"), ("-1", "1"), ("10%", "10"),
+     ("1/2", "12"), ("≤10", "≥10")],
+)  # fmt: skip
+def test_S1_14_signs_that_make_a_number_or_a_name_are_no_punctuation(one: str, other: str) -> None:
+    question({"question": "?", "options": [{"label": one}, {"label": other}]})
+    assert plain(one) != plain(other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("画幅：", "画幅"), ("3–5 秒。", "3~5秒"), ("wide-screen", "Widescreen"), ("（Ａ）", "a."), ("图片+视频", "图片 视频"), ("> 画幅", "画幅")],
+)
+def test_S1_14_punctuation_is_not_told_apart(one: str, other: str) -> None:
+    assert plain(one) == plain(other)
+
+
+def test_S1_10_a_field_that_was_answered_is_not_asked_again_as_a_choice_nor_the_other_way_round() -> None:
+    ratio = replaced(FORM, 1, title="画幅")
+    choice = {"question": "画幅？", "options": [{"label": "16:9"}, {"label": "9:16"}]}
+    got = plan(question(choice), [once(ratio, {"answers": {"ratio": "９：16"}})])
+    assert isinstance(got, Told)
+    assert [(k.id, k.answer) for k in got.known] == [("choice", "９：16")]
+    got = plan(question(ratio), [once(choice, {"choice": "9:16"})])
+    assert isinstance(got, Show)
+    assert [(k.id, k.answer) for k in got.known] == [("ratio", "9:16")]
+
+
+def test_two_choices_under_one_title_are_two_points() -> None:
+    first = once({"question": "请选择", "options": [{"label": "写实"}, {"label": "卡通"}]}, None)
+    assert isinstance(plan(question({"question": "请选择", "options": [{"label": "横版"}, {"label": "竖版"}]}), [first]), Show)
+
+
+def test_S1_10_an_answer_that_may_not_be_given_here_settles_nothing_here() -> None:
+    options = [{"label": "16:9"}, {"label": "9:16"}]
+    select = replaced(FORM, 1, type="single_select", options=options, defaultValue="9:16")
+    got = plan(question(select), [once(FORM, {"answers": {"ratio": "4:3", "type": "短片", "style": "水墨"}})])
+    assert isinstance(got, Show)
+    assert [f.id for f in got.question.fields] == ["ratio"]
+    custom = replaced(select, 1, allowCustom=True)
+    assert isinstance(plan(question(custom), [once(FORM, {"answers": {"ratio": "4:3", "type": "短片", "style": "水墨"}})]), Told)
+    unheard = plan(question(select), [once(FORM, None)])
+    assert isinstance(unheard, Told)
+    assert [(k.id, k.answer, k.assumed) for k in unheard.known][1] == ("ratio", "9:16", True), "a default of before that is none here"
+
+
 def test_S1_19_S1_21_the_third_question_reaches_nobody() -> None:
     chain = [once(FORM, {"answers": {"type": "短片"}}), once(CHOICE, {"choice": "视频"})]
     got = plan(question(form("mood", "type", "voice")), chain)

@@ -11,6 +11,7 @@ Seed: S1.7-S1.10, S1.13-S1.23.
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Literal
@@ -139,10 +140,17 @@ SHAPE: Final = Shape({
 })  # fmt: skip
 
 
+#: Signs that belong to what they stand beside: 1.5 is not 15, 16:9 not 169, < 10 not > 10, C++ not C.
+_SIGNED: Final = re.compile(r"(?<=\d)[.:/-](?=\d)|(?<!\w)-(?=\d)|[<>≤≥](?=\d)|(?<=\d)%|(?<=[a-z])#|(?<=[a-z0-9+])\+(?![a-z])")
+_DASHES: Final = re.compile(r"(?<=\d)[~–—−〜](?=\d)")
+
+
 def plain(text: str) -> str:
-    """A text without width, case, punctuation and blanks; itself where nothing else is left."""
-    folded = unicodedata.normalize("NFKC", text).casefold()
-    return "".join(c for c in folded if c.isalnum()) or folded.strip()
+    """A text without width, case, punctuation and blanks; itself where nothing else is left. Signs that make a number or a name stay."""
+    folded = "".join(unicodedata.normalize("NFKC", text).casefold().split())
+    folded = _DASHES.sub("-", folded)
+    kept = {found.start() for found in _SIGNED.finditer(folded)}
+    return "".join(c for at, c in enumerate(folded) if c.isalnum() or at in kept) or folded
 
 
 def read(args: Mapping[str, Any]) -> Question | list[FieldProblem]:
@@ -188,21 +196,42 @@ def _points(question: Question) -> list[tuple[str, set[str], str, str]]:
     if question.fields:
         return [(f.id, {f"id:{f.id.casefold()}", f"title:{plain(f.title)}"}, f.title, f.default_value) for f in question.fields]
     labels = sorted(plain(o.label) for o in question.options)
-    words = [plain(question.question)] if set(labels) <= BARE_CHOICES else []
-    return [(CHOICE, {"choice:" + "\0".join([*labels, *words])}, question.question, question.default_value or question.options[0].label)]
+    title = plain(question.question)
+    bare = all(label in BARE_CHOICES or label.isdecimal() for label in labels)
+    keys = {f"title:{title}", "choice:" + "\0".join([*labels, *([title] if bare else [])])}
+    return [(CHOICE, keys, question.question, question.default_value or question.options[0].label)]
 
 
 def known(chain: Iterable[Asked], question: Question) -> dict[str, Known]:
-    """Points of `question` that the chain has settled, by their id here. The latest word counts; a person's counts before a default."""
+    """Points of `question` that the chain has settled, by their id here. The latest word counts; a person's counts before a default.
+
+    A person's word that is none of what may be said here settles nothing; in the place of such a default stands the one of here.
+    """
     found: dict[str, Known] = {}
     for asked in chain:
         said = asked.answer or defaults(asked.question)
         for old_id, keys, _, default in _points(asked.question):
-            for here, mine, title, _ in _points(question):
-                assumed = old_id in said.defaulted
-                if keys & mine and not (assumed and here in found):
-                    found[here] = Known(id=here, title=title, answer=said.answers.get(old_id, default), assumed=assumed)
+            for here, mine, title, own in _points(question):
+                assumed, answer = old_id in said.defaulted, said.answers.get(old_id, default)
+                fits = _fits(question, here, answer)
+                same = keys & mine if asked.question.fields or question.fields else keys & mine - {f"title:{plain(title)}"}
+                if same and (fits or assumed) and not (assumed and here in found):
+                    found[here] = Known(id=here, title=title, answer=answer if fits else own, assumed=assumed)
     return found
+
+
+def _fits(question: Question, point: str, answer: str) -> bool:
+    """Whether an answer is one of what may be said to a point; in whatever punctuation."""
+    options, free = _choices(question, point)
+    return free or plain(answer) in {plain(o.label) for o in options}
+
+
+def _choices(question: Question, point: str) -> tuple[tuple[Option, ...], bool]:
+    """The options of a point, and whether another text is taken too."""
+    field = next((f for f in question.fields if f.id == point), None)
+    if field is None:
+        return question.options, question.allow_freeform
+    return field.options, field.allow_custom or not field.options
 
 
 def defaults(question: Question) -> Answer:
@@ -262,9 +291,7 @@ def _wrong(question: Question, point: str, value: object) -> Iterable[FieldProbl
     if not value.strip() or len(value) > TEXT_MAX:
         yield FieldProblem(where, "length", f"1 to {TEXT_MAX} characters")
         return
-    field = next((f for f in question.fields if f.id == point), None)
-    options = question.options if field is None else field.options
-    free = question.allow_freeform if field is None else field.allow_custom or not options
+    options, free = _choices(question, point)
     if not free and value not in {o.label for o in options}:
         yield FieldProblem(where, "invalid_value", "it is none of the options")
 

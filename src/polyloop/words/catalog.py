@@ -10,33 +10,14 @@ Lang = Literal["zh", "en"]
 MENTION: Final = "@参考图"
 
 #: Choices that say nothing without the question they answer.
-BARE_CHOICES: Final = frozenset(
-    [
-        "是",
-        "否",
-        "好",
-        "不",
-        "不用",
-        "可以",
-        "不可以",
-        "同意",
-        "不同意",
-        "确认",
-        "取消",
-        "继续",
-        "停止",
-        "yes",
-        "no",
-        "ok",
-        "cancel",
-        "continue",
-        "stop",
-        "true",
-        "false",
-        "agree",
-        "disagree",
-    ]
-)
+BARE_CHOICES: Final = frozenset([
+        "是", "否", "是的", "不是", "不是的", "对", "不对", "好", "好的", "不", "不用", "用", "行", "不行", "可以", "不可以", "要", "不要",
+        "想要", "不想要", "需要", "不需要", "有", "没有", "无", "加", "不加", "同意", "不同意", "确认", "取消", "继续", "停止", "开", "关",
+        "开启", "关闭", "保留", "不保留", "跳过", "接受", "不接受", "喜欢", "不喜欢", "高", "中", "低", "大", "小", "多", "少", "长", "短",
+        "快", "慢", "默认", "其他", "yes", "no", "ok", "cancel", "continue", "stop", "true", "false", "agree",
+        "disagree", "on", "off", "none", "keep", "skip", "accept", "reject", "confirm", "other", "default",
+        "high", "medium", "low", "large", "small", "long", "short", "more", "less", "fast", "slow",
+])  # fmt: skip
 
 SENTENCES: Final[dict[str, tuple[str, str]]] = {
     "detail.valid_steps": ("有效步数", "valid steps"),
