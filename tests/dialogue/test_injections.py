@@ -59,6 +59,17 @@ def polyloop(*words: object, stdin: str = "") -> Any:
     return json.loads(done.stdout)
 
 
+#: A tool of the request's own that writes, and also ends the run.
+OWN = """
+import pathlib, polyloop
+
+@polyloop.tool(effect="write", completes=True)
+async def keep() -> str:
+    pathlib.Path({!r}).write_text("x")
+    return "kept"
+"""
+
+
 class Prey(Chain):
     """A store, a workspace and a skill that all hold the hostile text."""
 
@@ -133,9 +144,11 @@ def test_S1_1_S1_48_sixty_injections_reach_no_write(prey: Prey) -> None:
 
 @pytest.mark.parametrize(("mode", "state"), [("read_only", "ended"), ("request_approval", "waiting"), ("auto", "ended")])
 def test_S1_48_S1_49_a_write_that_also_ends_the_run_is_still_a_write(prey: Prey, mode: str, state: str) -> None:
-    """Named by the request as completing, it would else pass in every mode; what only says that the run is done does."""
-    before = prey.world()
-    head = prey.head(mode) + '\ncompletes = ["workspace_write"]'
-    ended = prey.run(prey.lay(mode, ("workspace_write", {"path": "owned.txt", "text": "x"}), DONE, tools=TOOLS, head=head))
-    assert ended.state == state
-    assert (prey.world() == before) == (mode != "auto")
+    """A shipped one that the request names as completing, and one of the request's own that says so itself; `submit` passes in every mode."""
+    (prey.folder / "own.py").write_text(OWN.format(str(prey.folder / "owned.txt")))
+    for name, tool, completes in (("shipped", ("workspace_write", {"path": "owned.txt", "text": "x"}), "workspace_write"), ("own", ("keep", {}), "keep")):
+        before = prey.world()
+        head = prey.head(mode) + f'\ncompletes = ["{completes}"]'
+        ended = prey.run(prey.lay(name, tool, DONE, tools=TOOLS + ', "own:keep"', head=head))
+        assert ended.state == state
+        assert (prey.world() == before) == (mode != "auto"), name

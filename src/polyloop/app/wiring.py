@@ -214,12 +214,13 @@ def rewire(request: Request, sinks: Sequence[Sink] = (), shared: Workspace | Non
     known = catalogue(own, library, skills_of(assembly), canvas, unconfined=ALLOW_UNCONFINED in assembly, vision=sees)
     tools = _resolved(names, completes, known, library, str(base))
     reads, tools = judged(request, tools)
-    return Wiring(model, reads, tools, executor(tools, mode, working=known.keys() - {"submit"}), tuple(sinks), workspace, library)
+    return Wiring(model, reads, tools, executor(tools, mode), tuple(sinks), workspace, library)
 
 
-def executor(tools: Registry, mode: Mode, own: Actions | None = None, working: Collection[str] = ()) -> Callable[[WorkerPool], Actions]:
-    """The executor of a registry's tools, or a caller's own, under a permission mode. `working`: tools that write even where they complete."""
-    return lambda workers: Permitted(own or ToolActions(tools, workers=workers), tools.specs, mode, working)
+def executor(tools: Registry, mode: Mode, own: Actions | None = None) -> Callable[[WorkerPool], Actions]:
+    """The executor of a registry's tools, or a caller's own, under a permission mode. What the shipped `Submit` does is known: nothing."""
+    saying = [name for name in tools.specs if isinstance(tools.find(name), Submit)]
+    return lambda workers: Permitted(own or ToolActions(tools, workers=workers), tools.specs, mode, saying)
 
 
 class LoggedTools:

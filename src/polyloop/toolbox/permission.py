@@ -17,14 +17,14 @@ MODES: Final[tuple[Mode, ...]] = ("read_only", "request_approval", "auto")
 
 
 class Permitted:
-    """Actions under a permission mode. Reads pass in every mode, and so do tools that only say that the run is done: those that complete it,
+    """Actions under a permission mode. Reads pass in every mode, and so do the `saying`: tools known to do no more than say that the run
 
-    but for the `working` ones: that such a tool also ends the run makes what it does no less of a write.
+    is done. That a tool completes the run is no such knowledge: what else it does is no less of a write.
     """
 
-    def __init__(self, inner: Actions, specs: Mapping[str, ToolSpec], mode: Mode, working: Collection[str] = ()) -> None:
+    def __init__(self, inner: Actions, specs: Mapping[str, ToolSpec], mode: Mode, saying: Collection[str] = ()) -> None:
         self._inner, self._specs, self._mode = inner, specs, mode
-        self._saying = {name for name, spec in specs.items() if spec.completes and spec.effect != "pay" and name not in working}
+        self._saying = frozenset(saying)
         self.promises_completion = inner.promises_completion
 
     async def execute(self, action: Action) -> Outcome | Deferred:
