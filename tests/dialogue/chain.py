@@ -56,10 +56,10 @@ class Chain:
     def answer(self, run: str, said: object) -> dict[str, Any]:
         return self.on(lambda runs: answer(runs, run, said))
 
-    def resume(self, run: str) -> RunResult:
+    def resume(self, run: str, *accept: str) -> RunResult:
         async def main(runs: Runs) -> RunResult:
             asked = await runs.request(run)
-            return await runs.resume(asked, rewire(asked))
+            return await runs.resume(asked, rewire(asked), accept)
 
         return self.on(main)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 from polyloop.app.runs import Runs
 from polyloop.app.wiring import rewire
+from polyloop.contract.problem import ProblemError
 from polyloop.kernel import records as r
 from polyloop.kernel.objects import RunResult, Waiting
 from polyloop.kernel.run import Past
@@ -324,3 +326,28 @@ def test_S1_69_below_a_run_that_sees_one_that_does_not_has_no_eyes(family: Famil
     below = {t.name for t in family.start(family.below()[0]).tools}
     assert "canvas_get_state" in below
     assert "canvas_inspect_image" not in below
+
+
+def test_why_it_cannot_go_on_is_told_above_and_what_is_accepted_there_is_accepted_below(family: Family) -> None:
+    """Nobody waits for ever for what can never go on: whoever resumes is told, each time, and nothing is lost meanwhile."""
+    script = family.folder / "sub.jsonl"
+    own = '"""Peek."""\nimport polyloop\n@polyloop.tool(effect="read")\nasync def peek(q: str) -> str:\n    """{}"""\n    return q\n'
+    (family.folder / "own_peek.py").write_text(own.format("One."))
+    path = family.lay_top(LOOK, DONE, sub=(ASK, FOUND))
+    path.write_text(path.read_text().replace('"workspace_*"', '"own_peek:peek"'))
+    family.run(path)
+    (child,) = family.below()
+    family.answer("top", {"choice": "left"})
+    gone = script.rename(family.folder / "gone.jsonl")
+    for again in (family.resume, lambda run: family.run(path)):
+        with pytest.raises(ProblemError, match="cannot read") as refused:
+            again("top")
+        assert refused.value.problem.details["run"] == child
+    gone.rename(script)
+    (family.folder / "own_peek.py").write_text(own.format("Two."))
+    sys.modules.pop("own_peek", None)
+    with pytest.raises(ProblemError, match="parameter_drift"):
+        family.resume("top")
+    assert family.result("top").state == "waiting"
+    assert family.resume("top", "tools.peek.description").reason == "completed"
+    assert family.result(child).reason == "completed"

@@ -122,10 +122,10 @@ class Runs:
                 await closing.aclose()
 
     @asynccontextmanager
-    async def _seams(self, run_id: str, wiring: Wiring, audit_to: Path | None = None) -> AsyncGenerator[Seams]:
+    async def _seams(self, run_id: str, wiring: Wiring, audit_to: Path | None = None, accept: Sequence[str] = ()) -> AsyncGenerator[Seams]:
         """The seams of one run, its workspace held meanwhile. Raises OwnedElsewhere while this process already drives it."""
         with self._in_hand(run_id):
-            async with self._wired(wiring, audit_to) as seams:
+            async with self._wired(wiring, audit_to, accept) as seams:
                 yield seams
 
     @contextmanager
@@ -141,7 +141,7 @@ class Runs:
             self._stopped.discard(run_id)
 
     @asynccontextmanager
-    async def _wired(self, wiring: Wiring, audit_to: Path | None) -> AsyncGenerator[Seams]:
+    async def _wired(self, wiring: Wiring, audit_to: Path | None, accept: Sequence[str]) -> AsyncGenerator[Seams]:
         holder, workers = self.holder, cast(WorkerPool, self._workers)
         log = self.log
         if audit_to is not None:
@@ -157,7 +157,7 @@ class Runs:
             await asyncio.to_thread(wiring.workspace.hold)
         if wiring.library is not None:
             wiring.library.store, wiring.library.log = self.store, self.log
-            wiring.library.below = SubRuns(self, wiring.library.workspace, audit_to)
+            wiring.library.below = SubRuns(self, wiring.library.workspace, audit_to, accept)
         try:
             yield Seams(
                 log, model, wiring.interpreter, wiring.tools, actions, self.clock, salt, holder, wiring.sinks, self.grace_s,
@@ -205,18 +205,18 @@ class Runs:
             await self.head(request.parent)
         with typed("run"):
             async with self._seams(request.run_id, wiring, audit_to) as seams:
-                return await _told(seams, await kernel.start(replace(request, scope=self.scope), seams))
+                return await _told(seams, await kernel.start(replace(request, scope=self.scope), seams), wiring)
 
     async def resume(self, request: Request, wiring: Wiring, accept: Sequence[str] = (), audit_to: Path | None = None) -> RunResult:
         """Go on with a run under this request; with a sub-run of one that has ended, to its end.
 
-        Raises ProblemError (not_found, parameter_drift, owned_elsewhere, ...).
+        Raises ProblemError (not_found, parameter_drift, owned_elsewhere, ...; `details.run` = of the sub-run it waits for).
         """
         if await left_behind(self, request.run_id):
             return await self.cancel(request.run_id, "the run above has ended", "run", lambda _: wiring)
         with typed("resume"):
-            async with self._seams(request.run_id, wiring, audit_to) as seams:
-                return await _told(seams, await kernel.resume(self.stream(request.run_id), request, seams, accept))
+            async with self._seams(request.run_id, wiring, audit_to, accept) as seams:
+                return await _told(seams, await kernel.resume(self.stream(request.run_id), request, seams, accept), wiring)
 
     async def request(self, run_id: str) -> Request:
         """The request a logged run was started with, under the policies of today. Raises ProblemError(not_found)."""
@@ -368,8 +368,14 @@ class Runs:
             return await verdict(self.log, stream, head)
 
 
-async def _told(seams: Seams, result: RunResult) -> RunResult:
-    """The result, once the audit file has it too: a run may have ended in the log and died before the file had its end."""
+async def _told(seams: Seams, result: RunResult, wiring: Wiring) -> RunResult:
+    """The result, once the audit file has it too: a run may have ended in the log and died before the file had its end.
+
+    Raises ProblemError where it waits for a sub-run that cannot go on.
+    """
+    house: object = wiring.library.below if wiring.library else None
+    if result.state == "waiting" and isinstance(house, SubRuns) and house.stuck is not None:
+        raise house.stuck
     log: object = seams.log
     if result.ended and isinstance(log, AuditLog):
         await log.catch_up(k.Stream(result.scope, result.run_id))

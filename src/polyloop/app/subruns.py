@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Collection, Iterator
+from collections.abc import Awaitable, Collection, Iterator, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -41,10 +41,14 @@ SUBMIT: Final = "submit"
 
 
 class SubRuns:
-    """Implements `dialogue.sub_run.House`. `workspace` = the run's own, which it holds."""
+    """Implements `dialogue.sub_run.House`. `workspace` = the run's own, which it holds; `accept` = the differences that whoever resumes
 
-    def __init__(self, runs: Runs, workspace: Workspace | None, audit_to: Path | None) -> None:
-        self._runs, self._workspace, self._audit_to = runs, workspace, audit_to
+    it accepts, there and below. `stuck` = why the sub-run it waits for could not go on: its caller is told, who alone can do something.
+    """
+
+    def __init__(self, runs: Runs, workspace: Workspace | None, audit_to: Path | None, accept: Sequence[str] = ()) -> None:
+        self._runs, self._workspace, self._audit_to, self._accept = runs, workspace, audit_to, accept
+        self.stuck: ProblemError | None = None
 
     async def begin(self, action: Action) -> Below | Problem:
         """Begin it, or go on with it if it was begun before."""
@@ -78,8 +82,14 @@ class SubRuns:
         read, head = await self._runs.read(child), await self._runs.head(child)
         if read.result.ended or head.live:
             return _below(read)
-        asked = await self._runs.request(child)
-        return await self._driven(action, self._runs.resume(asked, self._wire(asked), (), self._audit_to))
+        try:
+            asked = await self._runs.request(child)
+            return await self._driven(action, self._runs.resume(asked, self._wire(asked), self._accept, self._audit_to))
+        except ProblemError as error:
+            if error.problem.kind == "owned_elsewhere":  # somebody goes on with it in this instant
+                return _below(read)
+            self.stuck = ProblemError(replace(error.problem, details={**error.problem.details, "run": child}))
+            raise
 
     def _wire(self, request: Request) -> Wiring:
         """In the workspace of the run above, which holds it."""
