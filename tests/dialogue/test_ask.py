@@ -9,13 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from polyloop.contract.problem import ProblemError
+from polyloop.contract.problem import Problem, ProblemError
+from polyloop.contract.receipt import StepRecord, derive
 from polyloop.dialogue.ask import INSTEAD, AskUser
 from polyloop.dialogue.thread import ASK_USER, KIND_BY_CODE, Thread, thread
 from polyloop.kernel import records as r
 from polyloop.kernel.objects import Counters
 from polyloop.kernel.seams import Action, Deferred, Outcome
+from polyloop.toolbox.bridge import outcome
 from tests.dialogue.chain import DONE, Chain
 
 
@@ -73,6 +76,49 @@ def test_a_refused_question_does_not_open_the_way_for_the_next_one() -> None:
     first = [r.ModelIntent(1, "c", "d"), r.ActionIntent(0, "x", "write", "probe", "k"), r.ActionResult(0, "not_executed", code="denied")]
     step = r.Step(0, 1, "A", valid=True, iteration=1, outcome="", counters=Counters(), timings=r.Timings(), tool="x")
     assert error(ask(thread([*first, step, *refused])))["details"]["after"] == "permission_denied"
+
+
+def refused(tool: str, code: str, iteration: int = 2) -> list[r.Record]:
+    """A call that came to nothing before it was one."""
+    step = r.Step(0, iteration, "C", valid=False, iteration=iteration, outcome="", counters=Counters(), timings=r.Timings(), tool=tool)
+    return [r.ModelIntent(iteration, "c", "d"), replace(step, rejection=r.Rejection(code, "", ""))]
+
+
+def test_S1_11_S1_12_what_was_refused_is_not_forgotten_over_a_call_that_was_none() -> None:
+    """A tool there is not, a reply that cannot be read, a run below that has done nothing yet: none of them is another try."""
+    first = [r.ModelIntent(1, "c", "d"), r.ActionIntent(0, "x", "write", "probe", "k"), r.ActionResult(0, "not_executed", code="denied")]
+    step = r.Step(0, 1, "A", valid=True, iteration=1, outcome="", counters=Counters(), timings=r.Timings(), tool="x")
+    for tool, code in (("nope", "unknown_tool"), ("x", "truncated"), ("", "not_json")):
+        assert error(ask(thread([*first, step, *refused(tool, code)])))["details"]["after"] == "permission_denied"
+    assert error(ask(thread([*first, step, *refused("x", "args_missing")])))["details"]["after"] == "validation"
+
+
+def test_S1_11_S1_12_nobody_is_asked_below_what_was_refused_above(tmp_path: Path) -> None:
+    from tests.dialogue.test_sub_runs import FOUND, LOOK, READ, Family
+
+    family = Family(tmp_path)
+    outside = ("workspace_write", {"path": "../x", "text": "x"})
+    assert family.begin(outside, LOOK, DONE, sub=(OTHER, READ, OTHER, FOUND)).state == "waiting", "after a reading that worked, one may"
+    (child,) = family.below()
+    told = family.heard(child)[0]["error"]["details"]
+    assert (told["issue"], told["after"]) == ("not_a_question", "permission_denied")
+    assert family.asked(child) == [1]
+
+
+def test_S1_11_a_submission_that_cannot_stand_is_no_question(chain: Chain) -> None:
+    claim = ("submit", {"summary": "x", "claims": [{"text": "t", "evidence": ["nope"]}]})
+    made = ("doc_create", {"title": "A", "content": "h"})
+    assert chain.run(chain.lay("r1", made, claim, OTHER, DONE, tools='"doc_*", "ask_user", "submit"')).reason == "completed"
+    assert chain.heard("r1")[-1]["error"]["details"]["after"] == "validation"
+
+
+def test_S1_11_a_receipt_that_failed_says_of_which_kind() -> None:
+    """What stopped an operation is no other for having begun."""
+    steps = (StepRecord("write", "failed", effect=True),)
+    why = Problem("revision_conflict", "moved on", stage="write", execution_started=False)
+    told = outcome(derive("1", "update", steps, (why,), "none", (), {"operationId": "o"}))
+    assert isinstance(told, Outcome)
+    assert told.code == "revision_conflict"
 
 
 def test_S1_7_on_a_canvas_a_question_comes_after_reading_it() -> None:

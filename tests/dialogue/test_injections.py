@@ -146,9 +146,9 @@ def test_S1_1_S1_48_sixty_injections_reach_no_write(prey: Prey) -> None:
 def test_S1_48_S1_49_a_write_that_also_ends_the_run_is_still_a_write(prey: Prey, mode: str, state: str) -> None:
     """A shipped one that the request names as completing, and one of the request's own that says so itself; `submit` passes in every mode."""
     (prey.folder / "own.py").write_text(OWN.format(str(prey.folder / "owned.txt")))
-    for name, tool, completes in (("shipped", ("workspace_write", {"path": "owned.txt", "text": "x"}), "workspace_write"), ("own", ("keep", {}), "keep")):
+    for name, tool in (("shipped", ("workspace_write", {"path": "owned.txt", "text": "x"})), ("own", ("keep", {}))):
         before = prey.world()
-        head = prey.head(mode) + f'\ncompletes = ["{completes}"]'
+        head = prey.head(mode) + f'\ncompletes = ["{tool[0]}"]'
         ended = prey.run(prey.lay(name, tool, DONE, tools=TOOLS + ', "own:keep"', head=head))
         assert ended.state == state
         assert (prey.world() == before) == (mode != "auto"), name

@@ -339,9 +339,9 @@ def test_why_it_cannot_go_on_is_told_above_and_what_is_accepted_there_is_accepte
     (child,) = family.below()
     family.answer("top", {"choice": "left"})
     gone = script.rename(family.folder / "gone.jsonl")
-    for again in (family.resume, lambda run: family.run(path)):
+    for again in (partial(family.resume, "top"), partial(family.run, path)):
         with pytest.raises(ProblemError, match="cannot read") as refused:
-            again("top")
+            again()
         assert refused.value.problem.details["run"] == child
     gone.rename(script)
     (family.folder / "own_peek.py").write_text(own.format("Two."))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -29,19 +29,22 @@ async def thread_of(log: Log, scope: str, run: str, upto: int | None = None, abo
         return Thread()
     answers = await _answers(log, Stream(scope, run), records)
     if start.root and start.origin is None:
-        return await _below(log, scope, start.parent, run, thread(records, (), {}, answers), upto, above)
+        return await _below(log, scope, start.parent, run, lambda failed: thread(records, (), {}, answers, failed), upto, above)
     subs = {sub: await own_thread(log, scope, sub) for sub in below(records)}
     return thread(records, await _before(log, scope, start, above), subs, answers)
 
 
-async def _below(log: Log, scope: str, parent: str, run: str, own: Thread, upto: int | None, above: int) -> Thread:
-    """A sub-run's thread: with all that was asked above it; for a fork that left it early, with what was asked before it began."""
+async def _below(log: Log, scope: str, parent: str, run: str, own: Callable[[str], Thread], upto: int | None, above: int) -> Thread:
+    """A sub-run's thread: with all that was asked above it, and what failed there last; for a fork that left it early, as it was when it
+
+    began. `own` = its own one, after that failure.
+    """
     begun = next((seq for seq, one in await _stored(log, scope, parent) if run in below([one])), None)
     if begun is None:
-        return own
-    if upto is None:
-        return replace(own, asked=(await thread_of(log, scope, parent, above=above - 1)).asked)
-    return replace(own, asked=(await thread_of(log, scope, parent, begun - 1, above - 1)).asked + own.asked)
+        return own("")
+    over = await thread_of(log, scope, parent, None if upto is None else begun - 1, above - 1)
+    mine = own(over.failed)
+    return replace(mine, asked=over.asked if upto is None else over.asked + mine.asked)
 
 
 async def own_thread(log: Log, scope: str, run: str) -> Thread:

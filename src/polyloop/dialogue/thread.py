@@ -22,7 +22,8 @@ ASK_USER: Final = "ask_user"
 READ_FIRST: Final = "canvas_get_state"
 #: Codes of a call that was not done for what is wrong with its arguments, or not allowed -> the kind of problem it was.
 KIND_BY_CODE: Final[Mapping[str, str]] = {
-    "args_invalid": "validation", "args_missing": "validation", "denied": "permission_denied", "tool_exhausted": "capability_unavailable",
+    "args_invalid": "validation", "args_missing": "validation", "unsupported": "validation", "denied": "permission_denied",
+    "tool_exhausted": "capability_unavailable",
 }  # fmt: skip
 
 
@@ -68,12 +69,13 @@ def thread(
     before: tuple[Asked, ...] = (),
     subs: Mapping[str, Thread] = NO_SUBS,
     answers: Mapping[str, Any] = NO_ANSWERS,
+    failed: str = "",
 ) -> Thread:
     """Fold the records of one run. `before` = the rounds it takes up; `subs` = its sub-runs, each by itself; `answers` = what was given,
 
-    by question, None = something else than an answer; what the log has of it counts before that.
+    by question, None = something else than an answer; what the log has of it counts before that; `failed` = what it begins with.
     """
-    rounds, own, pending, failed, read = list(before), list[Round](), False, "", False
+    rounds, own, pending, read = list(before), list[Round](), False, False
     tools, codes, place = dict[int, str](), dict[int, str](), 0
     for record in records:
         match record:
@@ -98,8 +100,10 @@ def thread(
                 codes[record.call] = record.code
                 read = read or (record.status == "ok" and tools.get(record.call) == READ_FIRST)
             case r.Step() if (tool := record.tool or tools.get(record.call, "")) != ASK_USER:
-                code = codes.get(record.call, "") or (record.rejection.code if record.rejection else "")
-                failed = KIND_BY_CODE.get(code, code) if tool else failed
+                refused = record.rejection.code if record.rejection and record.call not in codes else ""
+                code = codes.get(record.call, refused)
+                if tool and (not refused or refused in KIND_BY_CODE):  # what was no call at all is no other try
+                    failed = KIND_BY_CODE.get(code, code)
             case _:
                 pass
     return Thread(tuple(rounds), tuple(own), pending or any(sub.pending for sub in subs.values()), failed, read)

@@ -64,7 +64,8 @@ def outcome(answer: Answer, ref: str = "") -> Outcome | Deferred:
     wire, _ = shown(answer)
     parts = (Part(text=json.dumps(wire, ensure_ascii=False)),)
     if isinstance(answer, Receipt):
-        return Outcome(cast(Any, _BY_STATUS[answer.status]), parts, evidence=(_receipt_evidence(answer),), code="" if answer.ok else answer.status)
+        code = "" if answer.ok else answer.status if answer.status in ("partial_success", "unknown") else answer.problem().kind
+        return Outcome(cast(Any, _BY_STATUS[answer.status]), parts, evidence=(_receipt_evidence(answer),), code=code)
     if isinstance(answer, Ticket):
         if not answer.terminal:
             return Deferred(answer.task_id, "task", dispatched=True, prompt=wire)
