@@ -117,16 +117,77 @@ def test_a_question_may_be_asked_again_when_its_own_arguments_were_wrong(desk: D
     assert steps[0]["rejection"]["code"] == "args_invalid"
 
 
+def typed(desk: Desk, *lines: str, lang: str = "en") -> Any:
+    """`polyloop answer r1` at a terminal at which these lines are typed; "\\x04" ends the input."""
+    ours, theirs = pty.openpty()
+    os.write(ours, "".join(lines).encode())
+    done = outside.run(*outside.POLYLOOP, "answer", "r1", "--lang", lang, cwd=desk.folder, stdin=theirs, capture_output=True, text=True, check=False)
+    os.close(theirs)
+    os.close(ours)
+    return done
+
+
 def test_a_terminal_gets_a_form(desk: Desk) -> None:
     request = asking(desk, ASK)
     desk.json("run", request)
-    ours, theirs = pty.openpty()
-    os.write(ours, "2\n\n水墨\n".encode())
-    done = outside.run(*outside.POLYLOOP, "answer", "r1", "--lang", "en", cwd=desk.folder, stdin=theirs, capture_output=True, text=True, check=True)
-    os.close(theirs)
-    os.close(ours)
+    done = typed(desk, "2\n", "\n", "水墨\n")
+    assert done.returncode == 0
     assert "  2. 海报\n" in done.stdout
     assert "画幅 [16:9]: " in done.stdout
+    assert "项目类型: 海报\n" in done.stdout, "a person reads titles, not ids"
     assert "Taken by default: 画幅" in done.stdout
     desk.json("run", request)
     assert observed(desk, 0)["answers"] == {"type": "海报", "ratio": "16:9", "style": "水墨"}
+
+
+NUMBERS = act("ask_user", question="几秒？", options=[{"label": "3", "detail": "快"}, {"label": "1"}, {"label": "7"}], defaultValue="7")
+
+
+def test_S1_17_a_line_that_does_not_fit_is_asked_for_again_and_enter_is_no_choice(desk: Desk) -> None:
+    """The label of an option goes before the number of one: 3 is the first, not the third."""
+    request = asking(desk, NUMBERS)
+    desk.json("run", request)
+    done = typed(desk, "\n", "9\n", "3\n", lang="zh")
+    assert done.returncode == 0
+    assert "  1. 3  快\n" in done.stdout
+    assert "选择：需要回答\n" in done.stdout
+    assert "选择：请从给出的选项中选择\n" in done.stdout
+    desk.json("run", request)
+    assert observed(desk, 0)["answers"] == {"choice": "3"}
+
+
+def test_an_input_that_ends_sends_nothing(desk: Desk) -> None:
+    desk.json("run", asking(desk, ASK))
+    done = typed(desk, "2\n", "\x04", lang="zh")
+    assert done.returncode == 5
+    assert "没有发送任何回答" in done.stdout
+    assert desk.json("answer", "r1")[1]["phase"] == "question"
+
+
+def test_a_form_tells_what_is_known_and_what_is_required(desk: Desk, tmp_path: Path) -> None:
+    needed = {"id": "voice", "title": "配音", "type": "text", "defaultValue": "自动", "required": True}
+    second = act("ask_user", question="再确认", fields=[FIELDS[1], needed, {"id": "x", "title": "长度", "type": "text", "defaultValue": "自动"}])
+    request = asking(desk, ASK, second)
+    desk.json("run", request)
+    desk.json("answer", "r1", "--form", say(tmp_path, {"answers": {"ratio": "1:1"}}))
+    desk.json("run", request)
+    done = typed(desk, "\n", "女声\n", "\n", lang="zh")
+    assert done.returncode == 0
+    assert "已经知道 画幅：1:1\n" in done.stdout
+    assert "配音 (必填) [自动]: " in done.stdout
+    assert "需要回答" in done.stdout
+    assert "配音: 女声\n" in done.stdout
+
+
+def test_S1_93_a_person_is_refused_in_their_language_and_by_titles(desk: Desk, tmp_path: Path) -> None:
+    desk.json("run", asking(desk, ASK))
+    place = ("answer", "r1", "--form", say(tmp_path, {"answers": {"type": "音频"}}))
+    done = outside.command(desk.folder, *place)
+    assert (done.code, done.err) == (2, "项目类型：请从给出的选项中选择\n")
+    assert "choose one of the options" in outside.command(desk.folder, *place, "--lang", "en").err
+
+
+def test_an_answer_to_nobody_makes_no_store(tmp_path: Path) -> None:
+    done = outside.command(tmp_path, "answer", "nobody", "--form", say(tmp_path, {"start": True}), "--store", "new.db")
+    assert (done.code, done.err) == (2, "找不到这次运行或这个问题。\n")
+    assert not (tmp_path / "new.db").exists()

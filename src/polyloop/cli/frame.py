@@ -27,6 +27,8 @@ T = TypeVar("T")
 EXIT_BY_REASON: Final = {
     "completed": 0, "budget_exhausted": 8, "stalled": 9, "unresolved_action": 4, "cancelled": 130, "owned_elsewhere": 7, "store_failed": 1,
 }  # fmt: skip
+#: Of a run that waits for a person, also where a sub-run of it asks.
+EXIT_ASKED: Final = 5
 EXIT_BY_WAIT: Final = {"task": 10, "run": 10}
 
 StoreOption = Annotated[str | None, typer.Option("--store", help="Store: a path or URL. [env: POLYLOOP_STORE]", show_default=False)]
@@ -107,7 +109,7 @@ def carry_out(place: Place, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
 def exit_code(result: RunResult) -> int:
     """The exit code of a run's outcome (interface.md)."""
     if result.state == "waiting" and result.waiting is not None:
-        return EXIT_BY_WAIT.get(result.waiting.kind, 5)
+        return EXIT_BY_WAIT.get(result.waiting.kind, EXIT_ASKED)
     if result.reason:
         return EXIT_BY_REASON.get(result.reason, 1)
     return 130 if result.state == "interrupted" else 0

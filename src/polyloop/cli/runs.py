@@ -9,7 +9,7 @@ import signal
 import sys
 from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Annotated, Any, Final, cast
+from typing import Annotated, Any, cast
 
 import typer
 from msgspec.structs import replace
@@ -29,12 +29,10 @@ from polyloop.kernel.view import materialise
 from polyloop.views.page import run_page
 from polyloop.words.catalog import Lang, say
 
-from .frame import Place, T, carry_out, command_line, exit_code, leave, outcome, run_json
+from .frame import EXIT_ASKED, Place, T, carry_out, command_line, exit_code, leave, outcome, run_json
 from .live import progress
 from .timeline import print_timeline
 
-#: Exit code of a run that waits for a person's answer, also where a sub-run of it asks.
-EXIT_ASKED: Final = 5
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="Run id.")]
 AuditOption = Annotated[Path | None, typer.Option("--audit-to", help="Also write model steps and tool calls to this file.")]
 

@@ -275,7 +275,7 @@ def answered(question: Question, form: object) -> Answer | list[FieldProblem]:
         return [FieldProblem(name, "wrong_type", "it is an object of texts by field id")]
     ids = [f.id for f in question.fields] or [CHOICE]
     found = [FieldProblem(f"answers.{i[:80]}", "unknown_field") for i in said if i not in ids]
-    found += [p for i in ids if i in said for p in _wrong(question, i, said[i])]
+    found += [p for i in ids if i in said for p in wrong(question, i, said[i])]
     found += [FieldProblem(f"answers.{f.id}", "required") for f in question.fields if f.required and not start and f.id not in said]
     if found:
         return found
@@ -283,7 +283,8 @@ def answered(question: Question, form: object) -> Answer | list[FieldProblem]:
     return Answer(answers={i: said.get(i, stand_in[i]) for i in ids}, defaulted=tuple(i for i in ids if i not in said))
 
 
-def _wrong(question: Question, point: str, value: object) -> Iterable[FieldProblem]:
+def wrong(question: Question, point: str, value: object) -> Iterable[FieldProblem]:
+    """What stands against this answer to one point."""
     where = CHOICE if point == CHOICE and not question.fields else f"answers.{point}"
     if not isinstance(value, str):
         yield FieldProblem(where, "wrong_type", "it is a text")
