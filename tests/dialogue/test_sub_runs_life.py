@@ -21,11 +21,12 @@ from polyloop.app.request_file import load
 from polyloop.app.runs import Runs
 from polyloop.app.store import open_runs
 from polyloop.app.wiring import request_for, rewire, wire
+from polyloop.contract.problem import ProblemError
 from polyloop.dialogue.sub_run import sub_run_id
 from polyloop.kernel import records as r
 from polyloop.testing.stores import MemoryStore
 from tests.dialogue.chain import DONE
-from tests.dialogue.test_sub_runs import ASK, FOUND, LOOK, READ, Family
+from tests.dialogue.test_sub_runs import ASK, FOUND, LOOK, OTHER, READ, Family
 from tests.outside import command
 
 ROOT = Path(__file__).parents[2]
@@ -213,3 +214,24 @@ def test_a_run_that_was_not_begun_from_here_is_not_taken_for_one(tmp_path: Path)
     assert ended.reason == "completed"
     assert [told["error"]["kind"] for told in other.heard("probe") if "error" in told] == ["conflict"]
     assert other.proofs("probe") == []
+
+
+def test_what_a_run_not_begun_from_here_asks_is_no_question_of_the_one_above(tmp_path: Path) -> None:
+    """Neither shown, nor answered, nor counted, nor taken for its wait."""
+    family = Family(tmp_path)
+    family.begin(LOOK, DONE, sub=(FOUND,), run="probe")
+    (child,) = family.below("probe")
+    (tmp_path / "twin").mkdir()
+    other = Family(tmp_path / "twin")
+    assert other.run(other.lay(child, ASK, DONE)).state == "waiting"
+    assert other.begin(LOOK, ASK, DONE, sub=(FOUND,), run="probe").state == "waiting"
+    assert other.asked("probe") == [1]
+    own = other.answer("probe", {"choice": "left"})["questionId"]
+    theirs = next(str(one.token) for one in other.records(child) if isinstance(one, r.ActionDeferred))
+    assert own != theirs
+    with pytest.raises(ProblemError, match="not_found"):
+        other.answer("probe", {"choice": "left", "questionId": theirs})
+    assert other.resume("probe").reason == "completed"
+    assert other.result(child).state == "waiting"
+    assert other.run(other.lay("next", OTHER, DONE, parent="probe")).state == "waiting"
+    assert other.asked("next") == [1], "a foreign question that waits is none of the task before"

@@ -112,6 +112,19 @@ def test_the_same_tool_twice_is_one_and_two_of_a_name_are_refused() -> None:
         Registry([ready("x"), ready("x", timeout_s=1)])
 
 
+@pytest.mark.parametrize("name", ["ask_user", "sub_run"])
+def test_a_function_takes_no_name_whose_results_mean_something_to_others(name: str) -> None:
+    """A question and a sub-run are read again from the log by their tool's name."""
+
+    async def mine(q: str) -> str:
+        """Mine."""
+        return q
+
+    mine.__name__ = name
+    with pytest.raises(ProblemError, match=f"validation: {name} is"):
+        Registry([tool(effect="read")(mine)])
+
+
 def test_handlers_are_held_to_the_same_rules() -> None:
     with pytest.raises(ProblemError, match="idempotent=True"):
         Registry([Ready(ToolSpec("x", "", CLOSED, "write", "rerun", "async"))])

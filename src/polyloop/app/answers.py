@@ -8,7 +8,7 @@ from msgspec import convert
 
 from polyloop.contract.problem import FieldProblem, bad_arguments, is_object, problem
 from polyloop.dialogue.questions import QUESTION_ID, Question, answered, heard
-from polyloop.dialogue.thread import Round, below
+from polyloop.dialogue.thread import Round, begun_from, below
 from polyloop.kernel import records as r
 from polyloop.kernel.objects import RunResult
 
@@ -32,7 +32,8 @@ async def awaits_person(runs: Runs, result: RunResult) -> bool:
     if result.waiting is None or result.waiting.kind != "run":
         return result.waiting is not None and result.waiting.kind == "answer"
     sub = waits_below(await runs.read(result.run_id))
-    waits = (await runs.read(sub)).result.waiting if sub else None
+    read = await runs.read(sub) if sub else None
+    waits = read.result.waiting if read and begun_from(read.start, result.run_id) else None
     return waits is not None and waits.kind == "answer"
 
 
@@ -45,7 +46,7 @@ async def _asked(runs: Runs, run_id: str, question_id: str = "") -> tuple[str, R
     read = await runs.read(run_id)
     waits, subs = waits_below(read), _subs(read)
     for run in dict.fromkeys([*filter(None, [waits]), run_id, *reversed(subs)]):
-        rounds = (await own_thread(runs.log, runs.scope, run)).rounds
+        rounds = (await own_thread(runs.log, runs.scope, run, "" if run == run_id else run_id)).rounds
         if found := next((one for one in reversed(rounds) if question_id in ("", one.token)), None):
             return run, found
     if question_id:

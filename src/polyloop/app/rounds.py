@@ -8,7 +8,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from polyloop.dialogue.questions import Asked
-from polyloop.dialogue.thread import Thread, below, thread
+from polyloop.dialogue.thread import Thread, begun_from, below, thread
 from polyloop.kernel import records as r
 from polyloop.kernel.seams import Log, Stream
 
@@ -30,7 +30,7 @@ async def thread_of(log: Log, scope: str, run: str, upto: int | None = None, abo
     answers = await _answers(log, Stream(scope, run), records)
     if start.root and start.origin is None:
         return await _below(log, scope, start.parent, run, lambda failed: thread(records, (), {}, answers, failed), upto, above)
-    subs = {sub: await own_thread(log, scope, sub) for sub in below(records)}
+    subs = {sub: await own_thread(log, scope, sub, run) for sub in below(records)}
     return thread(records, await _before(log, scope, start, above), subs, answers)
 
 
@@ -47,9 +47,11 @@ async def _below(log: Log, scope: str, parent: str, run: str, own: Callable[[str
     return replace(mine, asked=over.asked if upto is None else over.asked + mine.asked)
 
 
-async def own_thread(log: Log, scope: str, run: str) -> Thread:
-    """What a run's own log says of its own questions, and what was answered."""
+async def own_thread(log: Log, scope: str, run: str, above: str = "") -> Thread:
+    """What a run's own log says of its own questions, and what was answered; nothing where it is to be a sub-run of `above` and is none."""
     records = [record for _, record in await _stored(log, scope, run)]
+    if above and not any(isinstance(one, r.RunStarted) and begun_from(one, above) for one in records[:1]):
+        return Thread()
     return thread(records, (), {}, await _answers(log, Stream(scope, run), records))
 
 
@@ -68,7 +70,7 @@ async def _pending(log: Log, scope: str, run: str) -> bool:
     if thread(records).pending:
         return True
     for sub in below(records):
-        if (await own_thread(log, scope, sub)).pending:
+        if (await own_thread(log, scope, sub, run)).pending:
             return True
     return False
 

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from polyloop.contract.problem import FieldProblem, Problem, ProblemError, bad_arguments, problem
 from polyloop.dialogue.deeds import facts
 from polyloop.dialogue.sub_run import ABOUT, SUB_RUN, Below, sub_run_id
-from polyloop.dialogue.thread import below
+from polyloop.dialogue.thread import begun_from, below
 from polyloop.kernel import records as r
 from polyloop.kernel.decide import deadline_ms
 from polyloop.kernel.flight import unbroken
@@ -68,7 +68,7 @@ class SubRuns:
             if error.problem.kind != "not_found":
                 raise
             return None
-        if read.start.parent != action.run_id or not read.start.root:
+        if not begun_from(read.start, action.run_id):
             raise problem("conflict", f"{child} is a run that was not begun from here", operation=SUB_RUN, stage="precondition")
         return _below(read)
 
@@ -173,7 +173,7 @@ async def abandon_below(runs: Runs, read: Read, by: str) -> None:
     """Close what a run has begun below it; what lives in other hands is told to end."""
     for sub in below(r.decode(s.kind, s.body) for s in read.sealed if s.body is not None):
         head = await runs.log.head(runs.stream(sub))
-        if head is None or head.kind == "run_ended" or (await runs.read(sub)).start.parent != read.result.run_id:
+        if head is None or head.kind == "run_ended" or not begun_from((await runs.read(sub)).start, read.result.run_id):
             continue
         if head.live:
             await runs.log.signal(runs.stream(sub), Signal(0, "cancel", runs.clock.now_ms(), by))

@@ -64,6 +64,11 @@ def below(records: Iterable[r.Record]) -> list[str]:
     return [sub_run_id(record.key) for record in records if isinstance(record, r.ActionIntent) and record.tool == SUB_RUN]
 
 
+def begun_from(start: r.RunStarted, above: str) -> bool:
+    """Whether a run is the sub-run of that one. Its id alone proves nothing: it can be worked out before it is begun."""
+    return start.parent == above and bool(start.root) and start.origin is None
+
+
 def thread(
     records: Iterable[r.Record],
     before: tuple[Asked, ...] = (),

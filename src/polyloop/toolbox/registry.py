@@ -24,6 +24,8 @@ from .references import FunctionRef, load, ref_of
 
 #: Tools that no glob matches: who wants them must say so by name.
 NEVER_BY_GLOB: Final = frozenset({"workspace_exec"})
+#: Names of shipped tools whose records are read again as what they are: no function may put others there.
+SHIPPED_ALONE: Final = frozenset({"ask_user", "sub_run"})
 
 
 class Handler(Protocol):
@@ -64,6 +66,8 @@ class Registry:
         self._shapes: dict[str, Shape] = {}
         for given in tools:
             tool = _tool_of(given)
+            if isinstance(tool, FunctionTool) and tool.spec.name in SHIPPED_ALONE:
+                raise _bad(tool.spec.name, f"{tool.spec.name} is a shipped tool, and no function is given its name")
             check_rules(Declared(tool.spec, cast(Any, tool.settle), tool.idempotent))
             if self._tools.setdefault(tool.spec.name, tool) != tool:
                 raise _bad(tool.spec.name, f"two tools are named {tool.spec.name}")
