@@ -25,6 +25,7 @@ from polyloop.contract.problem import ProblemError
 from polyloop.dialogue.sub_run import sub_run_id
 from polyloop.kernel import records as r
 from polyloop.testing.stores import MemoryStore
+from polyloop.workspace import Workspace
 from tests.dialogue.chain import DONE
 from tests.dialogue.test_sub_runs import ASK, FOUND, LOOK, OTHER, READ, Family
 from tests.outside import command
@@ -214,6 +215,28 @@ def test_a_run_that_was_not_begun_from_here_is_not_taken_for_one(tmp_path: Path)
     assert ended.reason == "completed"
     assert [told["error"]["kind"] for told in other.heard("probe") if "error" in told] == ["conflict"]
     assert other.proofs("probe") == []
+
+
+def test_a_run_that_has_ended_is_told_as_it_ended_while_another_has_its_workspace(tmp_path: Path) -> None:
+    family = Family(tmp_path)
+    one = family.lay("r1", DONE, head='workspace = "ws"')
+    assert family.run(one).reason == "completed"
+
+    async def busy(runs: Runs) -> list[Any]:
+        other = Workspace(str(tmp_path / "ws"))
+        other.hold()
+        try:
+            asked, plan = await runs.request("r1"), load(one, {})
+            return [
+                await runs.cancel("r1", "", "person", rewire),
+                await runs.resume(asked, rewire(asked)),
+                await runs.run(request_for(plan), wire(plan)),
+                await runs.abandon("r1", "person"),
+            ]
+        finally:
+            other.close()
+
+    assert [told.reason for told in family.on(busy)] == ["completed"] * 4
 
 
 def test_what_a_run_not_begun_from_here_asks_is_no_question_of_the_one_above(tmp_path: Path) -> None:

@@ -125,7 +125,7 @@ class Runs:
     async def _seams(self, run_id: str, wiring: Wiring, audit_to: Path | None = None, accept: Sequence[str] = ()) -> AsyncGenerator[Seams]:
         """The seams of one run, its workspace held meanwhile. Raises OwnedElsewhere while this process already drives it."""
         with self._in_hand(run_id):
-            async with self._wired(wiring, audit_to, accept) as seams:
+            async with self._wired(run_id, wiring, audit_to, accept) as seams:
                 yield seams
 
     @contextmanager
@@ -141,7 +141,7 @@ class Runs:
             self._stopped.discard(run_id)
 
     @asynccontextmanager
-    async def _wired(self, wiring: Wiring, audit_to: Path | None, accept: Sequence[str]) -> AsyncGenerator[Seams]:
+    async def _wired(self, run_id: str, wiring: Wiring, audit_to: Path | None, accept: Sequence[str]) -> AsyncGenerator[Seams]:
         holder, workers = self.holder, cast(WorkerPool, self._workers)
         log = self.log
         if audit_to is not None:
@@ -151,7 +151,8 @@ class Runs:
         if self._office is None:
             self._office = office(self.store, self.scope)
         actions, model = wiring.actions(workers), seated(wiring.model, self._office)
-        if wiring.workspace is not None:
+        head = await self.log.head(self.stream(run_id))
+        if wiring.workspace is not None and not (head and head.kind == "run_ended"):  # one that has ended is only read
             for file in filter(None, (self.store and locate(self.store), audit_to)):
                 wiring.workspace.keep_out(file)
             await asyncio.to_thread(wiring.workspace.hold)
