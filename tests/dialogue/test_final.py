@@ -330,6 +330,20 @@ def test_S1_93_ids_that_were_handed_out_and_models_of_the_catalogue_are_told_to_
     assert "note 是便条" in text, "what is a word as well stays one"
 
 
+@pytest.mark.parametrize("lang", LANGS)
+def test_S1_97_claims_are_told_and_those_without_a_record_are_marked(lang: Lang) -> None:
+    known = facts([START, *call("doc_update", "k", "ok", "", receipt("op-9z", "success"))], NO_TEXTS)
+    claims = [
+        {"text": "# 改了标题", "evidence": ["op-9z"]}, {"text": "看过全部", "evidence": ["op-made-up"]}, {"text": "很好看", "evidence": []},
+        {"text": "也对", "evidence": ["op-9z"], "unverified": True}, 5, {"text": {"a": "<b>"}, "evidence": 5},
+    ]  # fmt: skip
+    text = final(known, replace(DONE, result={"summary": "好", "claims": claims}), lang)
+    rows = [row for row in text.partition(FINAL["part.prose"][LANGS.index(lang)])[2].splitlines() if row.startswith("- ")]
+    marks = [FINAL[code][LANGS.index(lang)].partition("}")[2] for code in ("claim.cited", *["claim.unverified"] * 4)]
+    assert [row.endswith(mark) for row, mark in zip(rows, marks, strict=True)] == [True] * 5
+    assert breaches(text, known.names) == []
+
+
 def test_S1_94_a_failure_is_told_as_what_it_means() -> None:
     known = facts([START, *call("generate_media", "k", "error", error("capability_unavailable"))], NO_TEXTS)
     text = final(known, DONE, "zh")

@@ -18,6 +18,7 @@ from polyloop.contract.problem import KINDS, ProblemError
 from polyloop.dialogue import policy as policies
 from polyloop.dialogue.policy import VERSIONS, Policy, policy
 from tests import outside
+from tests.dialogue.chain import DONE, Chain
 
 #: What each version said, so that a text cannot change under the same version.
 SAID = {
@@ -191,3 +192,19 @@ def test_S2_49_a_changed_policy_is_drift(tmp_path: Path) -> None:
 def test_a_policy_is_read_once() -> None:
     assert policies.policy("documents") is policies.policy("documents")
     assert isinstance(policies.policy("documents"), Policy)
+
+
+def test_a_segment_of_a_request_does_not_take_the_name_of_a_policy(tmp_path: Path) -> None:
+    chain = Chain(tmp_path)
+    path = chain.lay("r1", DONE)
+    path.write_text(path.read_text().replace('name = "t"', 'name = "policy.documents"'))
+    with pytest.raises(ProblemError, match="validation"):
+        chain.run(path)
+
+
+def test_S0_24_a_reference_that_can_be_the_name_of_nothing_is_unknown(tmp_path: Path) -> None:
+    chain = Chain(tmp_path)
+    claim = {"summary": "x", "claims": [{"text": "t", "evidence": ["a\u0000b@1"]}]}
+    assert chain.run(chain.lay("r1", ("submit", claim), DONE, tools='"doc_*", "submit"')).reason == "completed"
+    refused = next(told["error"] for told in chain.heard("r1") if "error" in told)
+    assert [one["issue"] for one in refused["details"]["refusals"]] == ["unknown_ref"]

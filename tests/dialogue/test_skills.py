@@ -123,10 +123,38 @@ def test_a_skill_that_is_not_installed_is_not_found(chain: Chain, name: str) -> 
         chain.run(chain.lay("r1", DONE, tools=TOOLS, head=f'skills = ["{name}"]'))
 
 
+def test_S1_51_a_skill_that_is_gone_is_drift(chain: Chain) -> None:
+    polyloop("skills", "add", written(chain.folder))
+    chain.run(chain.lay("r1", ASK, READ, DONE, tools=TOOLS, head='skills = ["shots"]'))
+    (chain.folder / "home" / "skills" / "shots" / "1").rename(chain.folder / "away")
+    with pytest.raises(ProblemError, match="parameter_drift"):
+        chain.resume("r1")
+    (chain.folder / "away").rename(chain.folder / "home" / "skills" / "shots" / "1")
+    assert chain.resume("r1").state == "waiting"
+
+
+def test_two_versions_of_one_skill_are_refused(chain: Chain) -> None:
+    polyloop("skills", "add", written(chain.folder))
+    polyloop("skills", "add", written(chain.folder, "2"))
+    with pytest.raises(ProblemError, match="validation"):
+        chain.run(chain.lay("r1", DONE, tools=TOOLS, head='skills = ["shots@1", "shots@2"]'))
+
+
+def test_a_version_stands_before_the_text(chain: Chain) -> None:
+    skill = written(chain.folder)
+    (skill / "SKILL.md").write_text("# 镜头\n\n---\nversion: 7\n---\n")
+    assert polyloop("skills", "add", skill)[1]["version"] == "1"
+    (skill / "SKILL.md").write_text("---\nname: shots\nversion: 3\n---\nversion: 7\n")
+    assert polyloop("skills", "add", skill)[1]["version"] == "3"
+    assert [p.name for p in (chain.folder / "home" / "skills" / "shots").iterdir() if p.name.startswith(".")] == []
+
+
 def test_a_skill_half_added_is_not_there_until_it_is_added_again(chain: Chain) -> None:
     place = chain.folder / "home" / "skills" / "shots" / "1" / "more"
     place.mkdir(parents=True)
     (place / "light.md").write_text("half")
+    (place / "gone.md").write_text("of another try")
     assert polyloop("skills", "list")[1]["skills"] == []
     assert polyloop("skills", "add", written(chain.folder))[0] == 0
     assert (place / "light.md").read_text() == "侧光。"
+    assert not (place / "gone.md").exists()

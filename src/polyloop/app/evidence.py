@@ -8,6 +8,7 @@ from typing import Final, cast
 from polyloop.contract.evidence import Item
 from polyloop.kernel import records as r
 from polyloop.kernel.seams import Log, Sealed, Stream
+from polyloop.kernel.snapshot import is_name
 
 #: Runs one submission may cite records of; those of further ones are unknown to it.
 RUNS_CITED: Final = 20
@@ -19,7 +20,7 @@ async def cited_records(log: Log, scope: str, refs: Iterable[str]) -> list[Item]
     wanted: dict[str, set[int]] = {}
     for ref in refs:
         run, _, seq = ref.rpartition("@")
-        if run and seq.isascii() and seq.isdecimal() and len(seq) <= SEQ_DIGITS and (run in wanted or len(wanted) < RUNS_CITED):
+        if is_name(run) and seq.isascii() and seq.isdecimal() and len(seq) <= SEQ_DIGITS and (run in wanted or len(wanted) < RUNS_CITED):
             wanted.setdefault(run, set()).add(int(seq))
     found: list[Item] = []
     for run, seqs in wanted.items():

@@ -16,10 +16,11 @@ from polyloop.dialogue.policy import VERSIONS, Lang, policy
 from polyloop.kernel.objects import Request, Segment
 from polyloop.toolbox.registry import Tool
 
+from .request_file import POLICY
 from .skills import refrozen
 
 #: Before a policy's id: names of segments, keys of the assembly.
-PREFIX: Final = "policy."
+PREFIX: Final = POLICY
 
 
 def policy_ids(tools: Iterable[object]) -> list[str]:

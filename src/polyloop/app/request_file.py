@@ -21,6 +21,10 @@ FILE_BYTES = 16 << 20
 _OVERFLOW: Final = re.compile(r"^(\w+):(\d+)$")
 
 
+#: What the names of segments begin with that a run is given by its tools.
+POLICY: Final = "policy."
+
+
 class SegmentTable(Struct, forbid_unknown_fields=True):
     name: str
     role: str = "user"
@@ -193,6 +197,8 @@ def _merged(table: str, said: Mapping[str, Any], given: Mapping[str, Any]) -> di
 
 
 def _segment(base: Path, s: SegmentTable) -> Segment:
+    if s.name.startswith(POLICY):
+        raise refuse(f"segment {s.name}: names that begin with {POLICY} are those of policy texts", field=f"segments.{s.name}")
     if s.text is not None and s.file is not None:
         raise refuse(f"segment {s.name}: text and file exclude each other", field=f"segments.{s.name}")
     if s.slot:

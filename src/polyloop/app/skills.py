@@ -10,12 +10,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from shutil import rmtree
 from typing import Final
 
 from msgspec.structs import replace
 
 from polyloop.contract.problem import Problem, ProblemError, problem
 from polyloop.files import FileProblem, Root, write_atomic
+from polyloop.ids import uuid7
 from polyloop.kernel.objects import Request
 from polyloop.workspace.skills import NAME, SKILL, Frozen, Skill, read_skill
 
@@ -43,13 +45,23 @@ def add(folder: Path) -> Skill:
 
 
 def _land(skill: Skill, place: Path) -> None:
-    """SKILL.md comes last: without it nothing is installed."""
+    """Whole in a folder of its own first, then by its name: what a kill left half done stands in nobody's way."""
+    fresh = place.with_name(f".{skill.version}-{uuid7()}")
     try:
-        with Root(place, make=True) as root:
-            for path in sorted(skill.files, key=lambda p: p == SKILL):
+        with Root(fresh, make=True) as root:
+            for path in skill.files:
                 write_atomic(root, path, skill.files[path].encode(), replace=True)
+        if place.is_dir() and not (place / SKILL).exists():
+            place.rename(fresh.with_name(f"{fresh.name}-half"))
+        fresh.rename(place)
     except FileProblem as p:
         raise ProblemError(Problem(p.kind, p.message, operation="skills", stage="write", details=p.details)) from p
+    except OSError as error:
+        if not (place / SKILL).exists():  # else somebody else has installed it in this instant: the caller compares
+            raise problem("local_io", str(error), operation="skills", stage="write") from error
+    finally:
+        for left in (fresh, fresh.with_name(f"{fresh.name}-half")):
+            rmtree(left, ignore_errors=True)
 
 
 def installed() -> list[Skill]:
@@ -74,19 +86,23 @@ def _find(name: str, version: str = "") -> Skill | None:
 
 
 def marks(names: Iterable[str]) -> dict[str, str]:
-    """What a run's assembly says of the skills it names: `name`, the newest, or `name@version`. Raises ProblemError(not_found)."""
+    """What a run's assembly says of the skills it names: `name`, the newest, or `name@version`.
+
+    Raises ProblemError: not_found, validation for two versions of one.
+    """
     found: dict[str, str] = {}
     for said in names:
         name, _, version = said.partition("@")
         skill = _find(name, version)
         if skill is None:
             raise problem("not_found", f"no skill {said!r} is installed", operation="run", stage="resolve", details={"skill": said})
-        found[PREFIX + name] = skill.mark
+        if found.setdefault(PREFIX + name, skill.mark) != skill.mark:
+            raise problem("validation", f"{name} is named in two versions", operation="run", stage="arguments", details={"skill": said})
     return found
 
 
 def refrozen(request: Request) -> Request:
-    """A logged request with the marks of its skills as they are on the disk now; "" for one that is gone."""
+    """A logged request with the marks of its skills as they are on the disk now; "" for one that is gone, which `frozen` refuses."""
     kept = {key: mark for key, mark in request.assembly.items() if key.startswith(PREFIX)}
     now = {key: _find(key.removeprefix(PREFIX), mark.partition(" ")[0]) for key, mark in kept.items()}
     return replace(request, assembly=request.assembly | {key: skill.mark if skill else "" for key, skill in now.items()}) if kept else request
@@ -94,7 +110,7 @@ def refrozen(request: Request) -> Request:
 
 def frozen(assembly: Mapping[str, str]) -> Frozen | None:
     """The skills of a run, read whole and held to their marks. Raises ProblemError(parameter_drift)."""
-    kept = {key.removeprefix(PREFIX): mark for key, mark in assembly.items() if key.startswith(PREFIX) and mark}
+    kept = {key.removeprefix(PREFIX): mark for key, mark in assembly.items() if key.startswith(PREFIX)}
     held = [skill for name, mark in kept.items() if (skill := _find(name, mark.partition(" ")[0])) is not None and skill.mark == mark]
     if len(held) != len(kept):
         gone = sorted(kept.keys() - {skill.name for skill in held})

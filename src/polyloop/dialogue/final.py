@@ -21,6 +21,8 @@ Lang = Literal["zh", "en"]
 DOUBT: Final = frozenset({"unknown", "unreadable"})
 OPEN: Final = frozenset({"waiting", "running", "awaiting"})
 BAD: Final = frozenset({"failed", "retryable", "not_started", "expired"})
+#: Claims that are told.
+CLAIMS_MAX: Final = 50
 #: Ends that are nobody's wish.
 BROKEN: Final = frozenset({"stalled", "model_call_failed", "environment_fault", "internal_error"})
 #: Statuses told under "what was done"; all others stand under "where it stands".
@@ -91,8 +93,9 @@ def final(facts: Facts, result: RunResult, lang: Lang, *, asks: bool = False) ->
     if facts.assumed:
         rows = [_say("assumed.line", lang, title=line(title, facts.names), answer=line(answer, facts.names)) for title, answer in facts.assumed]
         blocks += [["## " + _say("part.assumed", lang)], [_say("assumed.note", lang)], ["- " + row for row in rows]]
-    if words := quoted(prose(result.result), facts.names):
-        blocks += [["## " + _say("part.prose", lang)], [_say("prose.note", lang)], words]
+    words, claimed = quoted(prose(result.result), facts.names), _claims(result.result, facts, lang)
+    if words or claimed:
+        blocks += [["## " + _say("part.prose", lang)], [_say("prose.note", lang)], *filter(None, [words, claimed])]
     return "\n\n".join("\n".join(block) for block in blocks) + "\n"
 
 
@@ -100,6 +103,18 @@ def prose(result: Json) -> str:
     """What the model itself says of its work."""
     said: object = cast("dict[str, object]", result).get("summary") if is_object(result) else result
     return said if isinstance(said, str) else ""
+
+
+def _claims(result: Json, facts: Facts, lang: Lang) -> list[str]:
+    """What the model claims, each with whether anything of this log stands behind it."""
+    said: object = cast("dict[str, object]", result).get("claims") if is_object(result) else None
+    rows: list[str] = []
+    for one in filter(is_object, cast("list[object]", said)[:CLAIMS_MAX] if isinstance(said, list) else ()):
+        refs: object = one.get("evidence")
+        known = isinstance(refs, list) and bool(refs) and all(ref in facts.names for ref in cast("list[object]", refs))
+        code = "claim.cited" if known and one.get("unverified") is not True else "claim.unverified"
+        rows.append("- " + _say(code, lang, text=line(str(one.get("text", "")), facts.names)))
+    return rows
 
 
 def _lines(deeds: list[Deed], lang: Lang) -> list[str]:

@@ -11,6 +11,8 @@ FINAL: Final[dict[str, tuple[str, str]]] = {
     "part.assumed": ("采用的假设", "Assumptions"),
     "part.prose": ("智能体的说明", "In the agent's own words"),
     "prose.note": ("以下是智能体自己的话，未经核实；与上文不一致时，以上文为准。", "Not verified; where it differs from the above, the above holds."),
+    "claim.cited": ("{text}（附有记录）", "{text} (with records)"),
+    "claim.unverified": ("{text}（未核实）", "{text} (not verified)"),
     "assumed.note": ("下面几项没有得到您的答复，用了默认值：", "These were not answered; defaults were taken:"),
     "assumed.line": ("{title}：{answer}", "{title}: {answer}"),
     "line": ("{what}：{count} 项，{state}", "{what}: {count}, {state}"),

@@ -10,6 +10,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable
+from itertools import islice
 from typing import Any, Final
 
 from msgspec import Struct
@@ -25,7 +26,8 @@ FILE_BYTES: Final = 256 << 10
 ABOUT_CHARS: Final = 400
 FOUND_MAX: Final = 20
 NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
-#: The line of a SKILL.md that says its version; 1 without one.
+#: What a SKILL.md says of itself before its text, and the line there that says its version; 1 without one.
+HEAD: Final = re.compile(r"\A---[ \t\r]*\n(.*?)^---[ \t\r]*$", re.DOTALL | re.MULTILINE)
 VERSION: Final = re.compile(r"(?m)^version:[ \t]*\"?([0-9]{1,9}(?:\.[0-9]{1,9}){0,3})\"?[ \t\r]*$")
 FILES_MAX: Final = 64
 SKILL_BYTES: Final = 1 << 20
@@ -89,7 +91,8 @@ class Skill(Struct, frozen=True):
 
     @property
     def version(self) -> str:
-        said = VERSION.search(self.files[SKILL])
+        head = HEAD.match(self.files[SKILL])
+        said = VERSION.search(head[1]) if head else None
         return said[1] if said else "1"
 
     @property
@@ -108,7 +111,7 @@ def read_skill(folder: str, name: str) -> Skill:
         raise _wrong(f"{name!r} is no name of a skill: small letters, digits and -, at most 64")
     try:
         with Root(folder) as root:
-            paths = sorted(entry.path for entry in root.walk() if entry.kind == "file")
+            paths = sorted(islice((entry.path for entry in root.walk() if entry.kind == "file"), FILES_MAX + 1))
             if SKILL not in paths or len(paths) > FILES_MAX or not all(path.endswith(".md") for path in paths):
                 raise _wrong(f"a skill is a folder with a {SKILL}, of Markdown files (*.md) alone, at most {FILES_MAX}")
             files = {path: root.read_bytes(path, FILE_BYTES).decode() for path in paths}
