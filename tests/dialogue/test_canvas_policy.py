@@ -128,9 +128,25 @@ CLAUSES: dict[str, tuple[str, str]] = {
     "S1.93": ("默认简体中文", "Simplified Chinese by default"),
     "S1.94": ("把内部错误翻成人能懂的事实", "Turn internal errors into facts a person understands"),
     "S1.95": ("标题不跳级；步骤用有序列表，并列用无序列表", "heading levels without gaps; steps as ordered lists, parallel things as unordered ones"),
-    "S1.96": ("段落要短，不用没说明的 HTML，不层层嵌套", "short paragraphs, no unexplained HTML, no deep nesting"),
+    "S1.96": ("段落要短、留白清楚", "short paragraphs with clear space"),
     "S1.97": ("不编造节点、任务、状态、错误原因、费用和结果", "Invent no nodes, tasks, states, causes, costs or results"),
 }
+#: What further stands in clauses of several parts.
+PARTS: list[tuple[str, str, str]] = [
+    ("S1.34", "候选要合这次的 mode 和参考素材", "A candidate fits the mode and the references of this time"),
+    ("S1.35", "不拼凑能力", "piece no capability together"),
+    ("S1.39", "分页的数都是非负整数", "its paging numbers are whole and not negative"),
+    ("S1.39", "nodeIds 和 focusNodeIds 互斥", "nodeIds and focusNodeIds exclude each other"),
+    ("S1.95", "代码格式只给要识别或复制的名字、命令和标识", "code marks only for names, commands and ids to recognise or copy"),
+    ("S1.95", "真有比较才用表格", "tables only where something is compared"),
+    ("S1.96", "不用没说明的 HTML，不层层嵌套", "no unexplained HTML, no deep nesting"),
+    ("S1.96", "一行不挤几样事", "never several things on one line"),
+]
+
+
+def test_S1_34_S1_35_S1_39_S1_95_S1_96_every_part_of_a_clause_stands_in_both_languages() -> None:
+    zh, en = policy("canvas", "zh").text, policy("canvas", "en").text
+    assert [clause for clause, chinese, english in PARTS if chinese not in zh or english not in en] == []
 
 
 def test_S1_1_to_97_every_clause_stands_in_both_languages() -> None:

@@ -110,8 +110,9 @@ def _claims(result: Json, facts: Facts, lang: Lang) -> list[str]:
     said: object = cast("dict[str, object]", result).get("claims") if is_object(result) else None
     rows: list[str] = []
     for one in filter(is_object, cast("list[object]", said)[:CLAIMS_MAX] if isinstance(said, list) else ()):
-        refs: object = one.get("evidence")
-        known = isinstance(refs, list) and bool(refs) and all(ref in facts.names for ref in cast("list[object]", refs))
+        cited: object = one.get("evidence")
+        refs = cast("list[object]", cited) if isinstance(cited, list) else []
+        known = bool(refs) and all(ref in facts.names for ref in refs)
         code = "claim.cited" if known and one.get("unverified") is not True else "claim.unverified"
         rows.append("- " + _say(code, lang, text=line(str(one.get("text", "")), facts.names)))
     return rows

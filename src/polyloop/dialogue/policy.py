@@ -17,7 +17,7 @@ from ..contract.problem import problem
 
 Lang = Literal["zh", "en"]
 #: id -> version of its texts.
-VERSIONS: Final[dict[str, str]] = {"documents": "1", "canvas": "1"}
+VERSIONS: Final[dict[str, str]] = {"documents": "1", "canvas": "2"}
 
 
 class Policy(Struct, frozen=True):
