@@ -20,6 +20,7 @@ from polyloop.kernel.objects import Counters
 from polyloop.kernel.seams import Action, Deferred, Outcome
 from polyloop.toolbox.bridge import outcome
 from tests.dialogue.chain import DONE, Chain
+from tests.outside import command
 
 
 def form(*names: str) -> dict[str, Any]:
@@ -184,6 +185,58 @@ def test_S1_17_S1_23_an_answer_is_data_and_grants_nothing(chain: Chain) -> None:
     ended = chain.run(path)
     assert (ended.state, ended.waiting and ended.waiting.kind) == ("waiting", "approval")
     assert not (chain.folder / "ws" / "a.txt").exists()
+
+
+START: dict[str, Any] = {"start": True}
+WRITE = ("workspace_write", {"path": "a.txt", "text": "x"})
+#: What "start right away" meets all the same: the mode, the budget, what there is; with what the log says of the write.
+CHECKS: list[tuple[str, str, str, tuple[str, str]]] = [
+    ("permission", 'permission_mode = "read_only"', '"workspace_*"', ("not_executed", "denied")),
+    ("budget", "", '"workspace_*"', ("", "budget_exhausted")),
+    ("capability", "", '"workspace_list"', ("", "unknown_tool")),
+]
+
+
+@pytest.mark.parametrize(("mode", "tools", "told"), [c[1:] for c in CHECKS], ids=[c[0] for c in CHECKS])
+def test_S1_17_S1_23_starting_right_away_still_meets_permission_budget_and_capability(
+    chain: Chain, mode: str, tools: str, told: tuple[str, str]
+) -> None:
+    (chain.folder / "ws").mkdir()
+    path = chain.lay("r1", ASK, WRITE, DONE, tools=f'"ask_user", "submit", {tools}', head=f'workspace = "ws"\n{mode}')
+    if told[1] == "budget_exhausted":
+        path.write_text(path.read_text().replace("max_valid_steps = 20", "max_valid_steps = 1"))
+    chain.run(path)
+    chain.answer("r1", START)
+    ended = chain.run(path)
+    results = [(one.status, one.code) for one in chain.records("r1") if isinstance(one, r.ActionResult)]
+    codes = [one.rejection.code for one in chain.records("r1") if isinstance(one, r.Step) and one.rejection]
+    assert told in results or told[1] in (*codes, ended.reason)
+    assert not (chain.folder / "ws" / "a.txt").exists()
+
+
+@pytest.mark.needs("media")
+def test_S1_17_S1_23_starting_right_away_still_meets_the_snapshot(chain: Chain) -> None:
+    store = ("--store", chain.store, "--json")
+    canvas = command(chain.folder, "canvas", "new", "--title", "T", *store).said["canvasId"]
+
+    def by_a_person(tool: str, args: dict[str, Any]) -> Any:
+        (chain.folder / "args.json").write_text(json.dumps(args))
+        return command(chain.folder, "canvas", "call", tool, "--canvas", canvas, "--args", "args.json", "--session", "s", *store).said
+
+    def adding(state: str, name: str) -> dict[str, Any]:
+        return {"snapshotHash": state, "ops": [{"type": "add_node", "id": name, "nodeType": "text", "content": "x", "x": 0, "y": 0}]}
+
+    old = by_a_person("canvas_get_state", {})["snapshotHash"]
+    late = ("canvas_apply_ops", adding(old, "mine"))
+    nothing: dict[str, Any] = {}
+    reads = (("canvas_get_state", nothing), ("canvas_list_node_types", nothing))
+    path = chain.lay("r1", *reads, ASK, late, DONE, tools='"ask_user", "submit", "canvas_*"', head=f'canvas = "{canvas}"')
+    chain.run(path)
+    by_a_person("canvas_list_node_types", {})
+    by_a_person("canvas_apply_ops", adding(old, "theirs"))
+    chain.answer("r1", START)
+    assert chain.run(path).reason == "completed"
+    assert [told["error"]["kind"] for told in chain.heard("r1") if "error" in told] == ["revision_conflict"]
 
 
 @pytest.mark.parametrize("parent", ["nobody", "r1", "..", "\\u0000"])

@@ -16,10 +16,11 @@ from polyloop.contract.problem import KINDS
 from polyloop.contract.receipt import Status
 from polyloop.contract.task import PHASES, Phase
 from polyloop.dialogue.deeds import DOINGS, Deed, Facts, facts
-from polyloop.dialogue.final import BAD, DOUBT, OPEN, SCOPE, Lang, conclusion, final
+from polyloop.dialogue.final import BAD, DOUBT, OPEN, SCOPE, conclusion, final
 from polyloop.kernel import records as r
 from polyloop.kernel.context import look_up
 from polyloop.kernel.objects import Budget, Counters, DefinitionSnapshot, RunResult, ToolSnapshot, Waiting
+from polyloop.words.catalog import Lang
 from polyloop.words.final import FINAL
 from tests.dialogue.plain_words import breaches, headings
 
@@ -71,6 +72,12 @@ def test_S1_37_S1_89_queued_and_running_have_their_words_and_are_not_done() -> N
     assert "等待处理" in answer(PHASES["INIT"])
     for status in ("waiting", "running"):
         assert answer(status, "success").startswith("# 还没有完成\n")
+    for status in sorted(BAD | DOUBT | OPEN | {"cancelled", "partial_success"}):
+        for lang in LANGS:
+            for others in ((), ("success",), ("reported",)):
+                head = answer(status, *others, lang=lang).splitlines()[0].removeprefix("# ")
+                ends = [FINAL[f"end.{word}"][LANGS.index(lang)] for word in ("done", "again", "reported", "read", "empty")]
+                assert head not in ends, (status, others)
 
 
 CONCLUSIONS = [
@@ -333,7 +340,7 @@ def test_S1_93_ids_that_were_handed_out_and_models_of_the_catalogue_are_told_to_
 @pytest.mark.parametrize("lang", LANGS)
 def test_S1_97_claims_are_told_and_those_without_a_record_are_marked(lang: Lang) -> None:
     known = facts([START, *call("doc_update", "k", "ok", "", receipt("op-9z", "success"))], NO_TEXTS)
-    claims = [
+    claims: list[Any] = [
         {"text": "# 改了标题", "evidence": ["op-9z"]}, {"text": "看过全部", "evidence": ["op-made-up"]}, {"text": "很好看", "evidence": []},
         {"text": "也对", "evidence": ["op-9z"], "unverified": True}, 5, {"text": {"a": "<b>"}, "evidence": 5},
     ]  # fmt: skip

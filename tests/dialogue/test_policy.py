@@ -16,7 +16,8 @@ from polyloop.app.wiring import request_for
 from polyloop.cli.main import app
 from polyloop.contract.problem import KINDS, ProblemError
 from polyloop.dialogue import policy as policies
-from polyloop.dialogue.policy import VERSIONS, Lang, Policy, policy
+from polyloop.dialogue.policy import VERSIONS, Policy, policy
+from polyloop.words.catalog import Lang
 from tests import outside
 from tests.dialogue.chain import DONE, Chain
 

@@ -11,6 +11,7 @@ from msgspec import convert
 
 from polyloop.contract.problem import FieldProblem, is_object
 from polyloop.dialogue.questions import Answer, Asked, Question, Show, Told, answered, asked, defaults, heard, plain, plan, prompt, read, told
+from polyloop.words.catalog import SENTENCES
 
 
 def field(name: str, title: str = "", default: str = "自动", **more: Any) -> dict[str, Any]:
@@ -56,6 +57,13 @@ CELLS: list[tuple[str, dict[str, Any], str, str]] = [
     ("maxRounds", {**CHOICE, "maxRounds": 9}, "maxRounds", "unknown_field"),
     ("questionId", {**CHOICE, "questionId": "q"}, "questionId", "unknown_field"),
     ("type", replaced(FORM, 0, type="checkbox"), "fields[0].type", "invalid_value"),
+    (
+        "no default",
+        {**FORM, "fields": [{k: v for k, v in f.items() if k != "defaultValue"} for f in FORM["fields"]]},
+        "fields[0].defaultValue",
+        "required",
+    ),
+    ("empty default", replaced(FORM, 0, defaultValue=""), "fields[0].defaultValue", "empty"),
     ("default of null", replaced(FORM, 0, defaultValue=None), "fields[0].defaultValue", "null"),
     ("select without options", replaced(FORM, 1, type="single_select"), "fields[1].options", "required"),
     ("text with options", replaced(FORM, 1, options=[{"label": "a"}, {"label": "b"}]), "fields[1].options", "exclusive"),
@@ -74,7 +82,7 @@ CELLS: list[tuple[str, dict[str, Any], str, str]] = [
 
 
 @pytest.mark.parametrize(("args", "at", "issue"), [c[1:] for c in CELLS], ids=[c[0] for c in CELLS])
-def test_S1_8_S1_16_S1_18_a_question_that_may_not_be_asked_names_field_and_issue(args: dict[str, Any], at: str, issue: str) -> None:
+def test_S1_8_S1_9_S1_16_S1_18_a_question_that_may_not_be_asked_names_field_and_issue(args: dict[str, Any], at: str, issue: str) -> None:
     found = read(args)
     assert isinstance(found, list)
     assert (at, issue) in [(p.field, p.issue) for p in found]
@@ -242,6 +250,11 @@ def test_an_answer_that_does_not_fit_names_every_field(args: dict[str, Any], sai
     found = answered(question(args), said)
     assert isinstance(found, list)
     assert [(p.field, p.issue) for p in found] == [(p.field, p.issue) for p in problems]
+
+
+def test_S1_93_whatever_is_wrong_with_an_answer_has_its_sentence() -> None:
+    issues = {p.issue for _, _, problems in WRONG for p in problems}
+    assert {f"answer.issue.{issue}" for issue in issues} == {code for code in SENTENCES if code.startswith("answer.issue.")}
 
 
 def test_free_text_is_taken_where_it_was_offered() -> None:

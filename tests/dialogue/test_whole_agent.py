@@ -25,6 +25,7 @@ from polyloop.kernel import records as r
 from polyloop.kernel.seams import ModelRequest
 from polyloop.testing.fakes import ScriptedModel
 from tests.dialogue.chain import Chain, act
+from tests.dialogue.plain_words import breaches
 from tests.dialogue.test_injections import polyloop
 from tests.media.scenes import SIZE, written
 
@@ -92,7 +93,10 @@ MOVES: list[Move] = [
     ("image_layer_split", lambda s: {
         "prompt": "拆开", "nodeId": "layers", "title": "图层", "referenceNodeIds": ["src"], **select(s, "local-text"),
     }),
-    ("submit", lambda _: {"summary": "全部完成，成片已经发布。"}),
+    ("submit", lambda s: {
+        "summary": f"全部完成，用 {select(s, 'local-text')} 和 Studio-Image 做了 {s['generate_media']['taskId']}，成片已经发布：HTTPS://A.b/c、cdn.a.cn/x.png。",
+        "claims": [{"text": "成片已经发布", "evidence": [], "unverified": True}],
+    }),
 ]  # fmt: skip
 
 
@@ -163,4 +167,10 @@ def test_an_agent_uses_every_tool_and_its_work_is_told_from_its_receipts(tmp_pat
     assert heads == ["# 已完成，结果都已核对", "## 完成范围", "## 当前状态", "## 下一步", "## 采用的假设", "## 智能体的说明"]
     assert "- 生成媒体：1 项，已完成，结果可以读取" in told
     assert "- 画幅：16:9" in told, "what was not answered is an assumption"
-    assert not any(name in told for name in NINETEEN)
+    assert "成片已经发布（未核实）" in told
+    task = next(
+        one.evidence[0].ref
+        for one in studio.records("top")
+        if isinstance(one, r.ActionResult) and one.evidence[:1] and one.evidence[0].type == "ticket"
+    )
+    assert breaches(told, [*NINETEEN, task, "studio-image", "local-text", studio.canvas]) == []

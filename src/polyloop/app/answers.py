@@ -9,7 +9,6 @@ from msgspec import convert
 from polyloop.contract.problem import FieldProblem, bad_arguments, is_object, problem
 from polyloop.dialogue.questions import QUESTION_ID, Question, answered, heard
 from polyloop.dialogue.thread import Round, begun_from, below
-from polyloop.kernel import records as r
 from polyloop.kernel.objects import RunResult
 
 from .approvals import PERSON
@@ -24,7 +23,7 @@ def waits_below(read: Read) -> str:
 
 
 def _subs(read: Read) -> list[str]:
-    return below(r.decode(s.kind, s.body) for s in read.sealed if s.body is not None)
+    return below(read.records)
 
 
 async def awaits_person(runs: Runs, result: RunResult) -> bool:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from polyloop.dialogue.deeds import facts
-from polyloop.dialogue.final import Lang, final
-from polyloop.kernel import records as r
+from polyloop.dialogue.final import final
+from polyloop.words.catalog import Lang, lang_of
 
 from .answers import awaits_person
 from .runs import Read, Runs
@@ -19,10 +19,9 @@ async def final_of(runs: Runs, read: Read, lang: Lang) -> str:
     """Markdown; "" while the run is still at work. A request in English is answered in English."""
     if read.result.state not in TOLD:
         return ""
-    records = [r.decode(s.kind, s.body) for s in read.sealed if s.body is not None]
-    english = any(isinstance(one, r.RunStarted) and one.assembly.get("lang", "").lower().startswith("en") for one in records)
+    said = read.start.assembly.get("lang", "")
     asks = await awaits_person(runs, read.result)
-    return final(facts(records, read.look), read.result, "en" if english else lang, asks=asks)
+    return final(facts(read.records, read.look), read.result, "en" if lang_of(said) == "en" else lang, asks=asks)
 
 
 async def final_answer(runs: Runs, run_id: str, lang: Lang) -> str:

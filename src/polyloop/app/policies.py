@@ -12,9 +12,10 @@ from typing import Final, cast
 
 from msgspec.structs import replace
 
-from polyloop.dialogue.policy import VERSIONS, Lang, policy
+from polyloop.dialogue.policy import VERSIONS, policy
 from polyloop.kernel.objects import Request, Segment
 from polyloop.toolbox.registry import Tool
+from polyloop.words.catalog import lang_of
 
 from .request_file import POLICY
 from .skills import refrozen
@@ -35,7 +36,7 @@ def matching(names: Iterable[str], known: dict[str, Tool]) -> list[Tool]:
 
 def with_policies(request: Request, ids: Iterable[str]) -> Request:
     """The request with these policies as they are today, in its own language, and no other; the same again changes nothing."""
-    lang: Lang = "en" if request.assembly.get("lang", "").lower().startswith("en") else "zh"
+    lang = lang_of(request.assembly.get("lang", ""))
     texts = [policy(one, lang) for one in ids]
     before = {name for name in request.assembly if name.startswith(PREFIX)}
     own = tuple(s for s in request.segments if s.name not in before)

@@ -76,6 +76,10 @@ class Read(Struct, frozen=True):
         """The settings it was started with."""
         return cast(r.RunStarted, r.decode(self.sealed[0].kind, self.sealed[0].body or b""))
 
+    @property
+    def records(self) -> list[r.Record]:
+        return [r.decode(s.kind, s.body) for s in self.sealed if s.body is not None]
+
 
 class Runs:
     """Use as `async with runs.holding():` around run, resume, cancel, fork, abandon; reading needs no holder."""
@@ -151,7 +155,7 @@ class Runs:
         if self._office is None:
             self._office = office(self.store, self.scope)
         actions, model = wiring.actions(workers), seated(wiring.model, self._office)
-        head = await self.log.head(self.stream(run_id))
+        head = await self.log.head(self.stream(run_id)) if is_name(run_id) else None
         if wiring.workspace is not None and not (head and head.kind == "run_ended"):  # one that has ended is only read
             for file in filter(None, (self.store and locate(self.store), audit_to)):
                 wiring.workspace.keep_out(file)
@@ -253,10 +257,7 @@ class Runs:
             return await kernel.resume(self.stream(run_id), None, seams)
 
     async def abandon(self, run_id: str, by: str) -> RunResult:
-        """Close an interrupted or waiting run, and those below it, without touching anything else.
-
-        Raises ProblemError(owned_elsewhere) if it lives. One below it that lives is told to end.
-        """
+        """Close an interrupted or waiting run, and those below, touching nothing else. Raises ProblemError(owned_elsewhere) if it lives."""
         with typed("abandon"):
             read = await self.read(run_id)
             async with self._seams(run_id, logged_wiring(read.start)) as seams:

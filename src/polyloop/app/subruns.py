@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from .runs import Read, Runs
 
 #: Of a run's assembly, what would let a run below do more than read, or spend; and what is its own.
-NOT_BELOW: Final = ("spend", "allow_unconfined_exec", "tools", "completes", "permission_mode", "sub_model")
+NOT_BELOW: Final = ("spend", "allow_unconfined_exec", "sub_model")
 SUBMIT: Final = "submit"
 
 
@@ -164,14 +164,13 @@ def _segments(above: Request, task: str) -> Iterator[Segment]:
 
 
 def _below(read: Read) -> Below:
-    records = (r.decode(s.kind, s.body) for s in read.sealed if s.body is not None)
-    assumed = [{"title": title, "answer": answer} for title, answer in facts(records, read.look).assumed]
+    assumed = [{"title": title, "answer": answer} for title, answer in facts(read.records, read.look).assumed]
     return Below(read.result, tuple(cast(Any, assumed)), Past(Loaded(read.sealed)).state.working_ms)
 
 
 async def abandon_below(runs: Runs, read: Read, by: str) -> None:
     """Close what a run has begun below it; what lives in other hands is told to end."""
-    for sub in below(r.decode(s.kind, s.body) for s in read.sealed if s.body is not None):
+    for sub in below(read.records):
         head = await runs.log.head(runs.stream(sub))
         if head is None or head.kind == "run_ended" or not begun_from((await runs.read(sub)).start, read.result.run_id):
             continue

@@ -18,7 +18,7 @@ import typer
 from polyloop.app.loop import carried_out
 from polyloop.contract.problem import Problem, ProblemError
 from polyloop.kernel.objects import RunResult
-from polyloop.words.catalog import Lang, detail, say
+from polyloop.words.catalog import Lang, detail, lang_of, say
 
 from .cells import plain
 
@@ -49,7 +49,7 @@ class Place:
         self.store = named or str(Path(home) / "runs.db")
         self.tenant = tenant or before.get("tenant") or os.environ.get("POLYLOOP_TENANT") or "local"
         said = lang or before.get("lang") or os.environ.get("POLYLOOP_LANG") or "zh"
-        self.lang: Lang = "en" if said.lower().startswith("en") else "zh"
+        self.lang: Lang = lang_of(said)
         self.as_json = as_json
 
     def print_json(self, value: object) -> None:

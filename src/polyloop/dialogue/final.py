@@ -8,15 +8,15 @@ Seed: S1.5, S1.6, S1.22, S1.36-S1.38, S1.89-S1.97.
 from __future__ import annotations
 
 from collections import Counter
-from typing import Final, Literal, cast
+from typing import Final, cast
 
 from ..contract.problem import is_object
 from ..kernel.objects import Json, RunResult
+from ..words.catalog import Lang
 from ..words.final import FINAL
 from .deeds import GOOD, Deed, Facts
 from .prose import line, quoted
 
-Lang = Literal["zh", "en"]
 #: Statuses by what they mean for the whole.
 DOUBT: Final = frozenset({"unknown", "unreadable"})
 OPEN: Final = frozenset({"waiting", "running", "awaiting"})

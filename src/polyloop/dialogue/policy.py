@@ -9,13 +9,13 @@ from __future__ import annotations
 import hashlib
 from functools import cache
 from importlib.resources import files
-from typing import Final, Literal
+from typing import Final
 
 from msgspec import Struct
 
 from ..contract.problem import problem
+from ..words.catalog import Lang
 
-Lang = Literal["zh", "en"]
 #: id -> version of its texts.
 VERSIONS: Final[dict[str, str]] = {"documents": "1", "canvas": "2"}
 

@@ -6,6 +6,12 @@ from typing import Final, Literal
 
 Lang = Literal["zh", "en"]
 
+
+def lang_of(said: str) -> Lang:
+    """The language that a word for one means: English by any of its names, else Chinese."""
+    return "en" if said.lower().startswith("en") else "zh"
+
+
 #: What the mention of a reference column begins with, in every language; its number follows (S1.26).
 MENTION: Final = "@参考图"
 
