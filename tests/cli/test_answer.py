@@ -9,6 +9,8 @@ import pty
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests import outside
 
 from .conftest import Desk, act
@@ -154,6 +156,28 @@ def test_S1_17_a_line_that_does_not_fit_is_asked_for_again_and_enter_is_no_choic
     assert "选择：请从给出的选项中选择\n" in done.stdout
     desk.json("run", request)
     assert observed(desk, 0)["answers"] == {"choice": "3"}
+
+
+@pytest.mark.parametrize("word", ["直接开始", "START", " ｓｔａｒｔ", "直接开始！"])
+def test_S1_17_who_types_that_they_want_no_more_questions_gets_the_defaults(desk: Desk, word: str) -> None:
+    desk.json("run", asking(desk, act("ask_user", question="？", options=[{"label": "甲"}, {"label": "乙"}], allowFreeform=True)))
+    assert typed(desk, word + "\n").returncode == 0
+    assert desk.json("answer", "r1")[1]["answer"] == {"answers": {"choice": "甲"}, "defaulted": ["choice"]}
+
+
+def test_S1_17_an_option_of_that_name_is_an_option(desk: Desk) -> None:
+    desk.json("run", asking(desk, act("ask_user", question="？", options=[{"label": "先改"}, {"label": "start"}], allowFreeform=True)))
+    assert typed(desk, "start\n").returncode == 0
+    assert desk.json("answer", "r1")[1]["answer"] == {"answers": {"choice": "start"}}
+
+
+def test_a_form_without_end_is_refused(desk: Desk, tmp_path: Path) -> None:
+    desk.json("run", asking(desk, ASK))
+    code, told = desk.json("answer", "r1", "--form", "/dev/zero")
+    assert (code, told["error"]["details"]["issue"]) == (2, "too_large")
+    code, told = desk.json("answer", "r1", "--form", say(tmp_path, {"answers": {f"k{n}": 1 for n in range(5000)}}))
+    assert (code, told["error"]["details"]["field"]) == (2, "answers.k0")
+    assert len(json.dumps(told)) < 20_000
 
 
 def test_an_input_that_ends_sends_nothing(desk: Desk) -> None:

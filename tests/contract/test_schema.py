@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from polyloop.contract.schema import DEPTH_MAX, PROBLEMS_MAX, Shape, closed, exactly_one, not_both, only_with, whole
+from polyloop.contract.problem import PROBLEMS_MAX
+from polyloop.contract.schema import DEPTH_MAX, Shape, closed, exactly_one, not_both, only_with, whole
 
 ADD = {"type": "object", "required": ["type", "id"], "properties": {"type": {"const": "add"}, "id": {"type": "string"}}}
 LINK = {"type": "object", "required": ["type", "from"], "properties": {"type": {"const": "link"}, "from": {"type": "string"}}}

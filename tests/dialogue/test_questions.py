@@ -190,6 +190,73 @@ def test_S1_10_an_answer_that_may_not_be_given_here_settles_nothing_here() -> No
     assert [(k.id, k.answer, k.assumed) for k in unheard.known][1] == ("ratio", "9:16", True), "a default of before that is none here"
 
 
+def select(name: str, title: str, *labels: str) -> dict[str, Any]:
+    return field(name, title, labels[0], type="single_select", options=[{"label": one} for one in labels])
+
+
+SELECTS = (("16:9", "9:16", "1:1"), ("写实", "动画", "水墨"), ("男声", "女声", "无声"))
+
+
+def test_S1_13_S1_14_a_select_under_another_name_is_the_same_by_its_options() -> None:
+    first = {"question": "a", "fields": [select(i, i, *labels) for i, labels in zip("abc", SELECTS, strict=True)]}
+    again = {"question": "b", "fields": [select(i, f"又 {i}", *labels) for i, labels in zip("xyz", SELECTS, strict=True)]}
+    got = plan(question(again), [once(first, {"answers": {"a": "1:1"}})])
+    assert isinstance(got, Told)
+    assert [(k.id, k.answer, k.assumed) for k in got.known] == [("x", "1:1", False), ("y", "写实", True), ("z", "男声", True)]
+    choice = {"question": "画幅？", "options": [{"label": one} for one in SELECTS[0]]}
+    shown = plan(question(again), [once(choice, {"choice": "9:16"})])
+    assert isinstance(shown, Show)
+    assert ([f.id for f in shown.question.fields], [k.answer for k in shown.known]) == (["y", "z"], ["9:16"])
+
+
+def test_two_selects_of_one_form_with_the_same_options_are_two_points() -> None:
+    both = {"question": "a", "fields": [select("front", "前景", "红", "蓝"), select("back", "背景", "红", "蓝"), field("c")]}
+    got = plan(
+        question({**both, "fields": [select("rim", "描边", "红", "蓝"), *form("d", "e")["fields"]]}), [once(both, {"answers": {"front": "蓝"}})]
+    )
+    assert isinstance(got, Show)
+    assert len(got.question.fields) == 3
+    bare = {"question": "a", "fields": [select("x", "要字幕吗", "要", "不要"), field("c"), field("d")]}
+    got = plan(question({**bare, "fields": [select("y", "要配乐吗", "要", "不要"), *form("e", "f")["fields"]]}), [once(bare, {"start": True})])
+    assert isinstance(got, Show)
+    assert len(got.question.fields) == 3
+
+
+HIDDEN = ["\u200b", "\u2060", "\u00ad", "\u202e", "\u3164", "\u115f", "\uffa0", "\ufe0f", "\u034f", "\U000e0041"]
+
+
+@pytest.mark.parametrize("hidden", HIDDEN)
+def test_S1_14_what_nobody_sees_makes_no_other_point(hidden: str) -> None:
+    assert plain(f"画{hidden}幅{hidden}") == "画幅"
+
+
+@pytest.mark.parametrize("blank", [*HIDDEN, "\u2800", "\0", " ", "\u200b \u2800"])
+def test_something_must_be_seen_of_a_question_and_of_an_answer(blank: str) -> None:
+    for args, at in (
+        ({**CHOICE, "question": blank}, "question"),
+        ({**CHOICE, "options": [{"label": "a"}, {"label": blank}]}, "options[1].label"),
+        (replaced(FORM, 1, title=blank), "fields[1].title"),
+        (replaced(FORM, 1, defaultValue=blank), "fields[1].defaultValue"),
+        ({**FORM, "fields": [select("s", "s", "a", blank), *FORM["fields"][1:]]}, "fields[0].options[1].label"),
+    ):
+        got = read(args)
+        assert isinstance(got, list)
+        assert (at, "length") in {(p.field, p.issue) for p in got}
+    for args, said, at in (({**CHOICE, "allowFreeform": True}, {"choice": blank}, "choice"), (FORM, {"answers": {"type": blank}}, "answers.type")):
+        got = answered(question(args), said)
+        assert isinstance(got, list)
+        assert [(p.field, p.issue) for p in got] == [(at, "length")]
+    assert isinstance(answered(question({**CHOICE, "allowFreeform": True}), {"choice": "👨\u200d👩"}), Answer)
+
+
+@pytest.mark.parametrize("word", ["直接开始", "Start", "ＳＴＡＲＴ", " 直接开始。"])
+def test_S1_17_a_free_choice_that_says_start_is_one(word: str) -> None:
+    free = question({**CHOICE, "allowFreeform": True})
+    assert answered(free, {"choice": word}) == defaults(free)
+    offered = question({"question": "？", "options": [{"label": "先改"}, {"label": "直接开始"}], "allowFreeform": True})
+    assert answered(offered, {"choice": "直接开始"}) == Answer(answers={"choice": "直接开始"})
+
+
 def test_S1_19_S1_21_the_third_question_reaches_nobody() -> None:
     chain = [once(FORM, {"answers": {"type": "短片"}}), once(CHOICE, {"choice": "视频"})]
     got = plan(question(form("mood", "type", "voice")), chain)

@@ -14,8 +14,8 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..contract.problem import FieldProblem
-from ..contract.schema import PROBLEMS_MAX, Shape, closed
+from ..contract.problem import PROBLEMS_MAX, FieldProblem
+from ..contract.schema import Shape, closed
 from ..contract.session import Issued, Need, Read
 from . import limits
 from .model import Draft, Edge, Node

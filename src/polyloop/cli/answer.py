@@ -13,7 +13,7 @@ from polyloop.app.answers import answer as answer_run
 from polyloop.app.answers import question
 from polyloop.app.store import open_runs, read_runs
 from polyloop.contract.problem import FieldProblem, ProblemError, is_object
-from polyloop.dialogue.questions import CHOICE, QUESTION_ID, START, Option, Question, wrong
+from polyloop.dialogue.questions import CHOICE, QUESTION_ID, START, Option, Question, starts, wrong
 from polyloop.dialogue.thread import Round
 from polyloop.words.catalog import Lang, say
 
@@ -21,6 +21,8 @@ from .arguments import arguments
 from .cells import plain
 from .frame import EXIT_ASKED, Place, carry_out, fail
 
+#: A start word was typed: no line of input can be this.
+_START: Final = "\n"
 #: Kinds of problems that have a sentence of their own here.
 _SAID: Final = ("conflict", "not_found")
 
@@ -136,7 +138,7 @@ def _told(said: dict[str, Any], titles: dict[str, str], lang: Lang) -> None:
 
 
 def fill(asked: Round, lang: Lang) -> dict[str, Any] | None:
-    """Ask field by field. An empty line takes a default where an answer is not required; START takes all that are left.
+    """Ask field by field. An empty line takes a default where an answer is not required; a start word takes all that are left.
 
     None = the input ended: nothing is to be sent.
     """
@@ -146,14 +148,14 @@ def fill(asked: Round, lang: Lang) -> dict[str, Any] | None:
     if not question.fields:
         default = question.default_value or question.options[0].label
         chosen = _line(question, CHOICE, say("answer.choice", lang), default, question.options, lang, needed=True)
-        return None if chosen is None else {START: True} if chosen == START else {CHOICE: chosen}
+        return None if chosen is None else {START: True} if chosen == _START else {CHOICE: chosen}
     answers: dict[str, str] = {}
     for field in question.fields:
         title = _title(field.title, lang, needed=field.required)
         said = _line(question, field.id, title, field.default_value, field.options, lang, needed=field.required)
         if said is None:
             return None
-        if said == START:
+        if said == _START:
             break
         answers |= {field.id: said} if said else {}
     return {"answers": answers, START: True}  # an empty line is a yes to the default
@@ -171,9 +173,12 @@ def _line(question: Question, point: str, title: str, default: str, options: tup
         if not typed:
             return None
         said = typed.strip()
-        if said not in labels and said.isascii() and said.isdigit() and 0 < int(said) <= len(labels):
-            said = labels[int(said) - 1]
-        against = [FieldProblem("", "required")] if not said and needed else list(wrong(question, point, said)) if said and said != START else []
+        if said not in labels:
+            number = int(said) if said.isascii() and said.isdigit() and len(said) <= len(str(len(labels))) else 0
+            said = labels[number - 1] if 0 < number <= len(labels) else said
+            if starts(said, options):
+                return _START
+        against = [FieldProblem("", "required")] if not said and needed else list(wrong(question, point, said)) if said else []
         if not against:
             return said
         sys.stdout.write(_issue(point, against[0].issue, {point: title}, lang) + "\n")

@@ -5,6 +5,7 @@ Seed: S0.36-S0.41. Exceptions only carry a `Problem`. Exit codes (interface.md) 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 from typing import Any, Final, Literal, TypeGuard, cast, get_args
 
@@ -80,6 +81,10 @@ def problem(kind: Kind, message: str, **more: Any) -> ProblemError:
     return ProblemError(Problem(kind, message, **more))
 
 
+#: Of one call; who sends a million wrong fields learns enough from the first.
+PROBLEMS_MAX: Final = 100
+
+
 class FieldProblem(Struct, frozen=True):
     """What is wrong with one argument. `field` is a path such as `ops[1].patch`; `issue` is from `schema.ISSUES` or named by a rule."""
 
@@ -89,8 +94,8 @@ class FieldProblem(Struct, frozen=True):
 
 
 def bad_arguments(problems: Iterable[FieldProblem], **details: Any) -> ProblemError:
-    """All problems at once: `details{field, issue, problems, ...}`, where field and issue are those of the first."""
-    found = [as_wire(p) for p in problems]
+    """All problems at once, or the first PROBLEMS_MAX: `details{field, issue, problems, ...}`, where field and issue are those of the first."""
+    found = [as_wire(p) for p in itertools.islice(problems, PROBLEMS_MAX)]
     text = "; ".join(f"{p['field'] or 'arguments'}: {p['message'] or p['issue']}" for p in found)
     more = {"field": found[0]["field"], "issue": found[0]["issue"], "problems": found, **details}
     return problem("validation", text, stage="arguments", details=more)

@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 
-from .problem import FieldProblem, is_object
+from .problem import PROBLEMS_MAX, FieldProblem, is_object
 
 if TYPE_CHECKING:
     from jsonschema_rs import ValidationError, Validator
 
-PROBLEMS_MAX: Final = 100
 TEXT_CHARS_MAX: Final = 120
 #: Lists and objects in one another; more than this no reader of ours follows.
 DEPTH_MAX: Final = 256

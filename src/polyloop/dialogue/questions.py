@@ -21,7 +21,8 @@ from msgspec.structs import replace
 
 from ..contract.problem import FieldProblem, as_wire, is_object
 from ..contract.schema import Shape
-from ..words.catalog import BARE_CHOICES
+from ..words.catalog import BARE_CHOICES, START_WORDS
+from .unseen import seen, shows_nothing
 
 ROUNDS_MAX: Final = 2
 TEXT_MAX: Final = 2000
@@ -146,11 +147,19 @@ _DASHES: Final = re.compile(r"(?<=\d)[~–—−〜](?=\d)")
 
 
 def plain(text: str) -> str:
-    """A text without width, case, punctuation and blanks; itself where nothing else is left. Signs that make a number or a name stay."""
-    folded = "".join(unicodedata.normalize("NFKC", text).casefold().split())
+    """A text without width, case, punctuation, blanks and what nobody sees; itself where nothing else is left. Signs that make a number or
+
+    a name stay.
+    """
+    folded = "".join(seen(unicodedata.normalize("NFKC", text)).casefold().split())
     folded = _DASHES.sub("-", folded)
     kept = {found.start() for found in _SIGNED.finditer(folded)}
     return "".join(c for at, c in enumerate(folded) if c.isalnum() or at in kept) or folded
+
+
+def starts(text: str, options: Iterable[Option] = ()) -> bool:
+    """Whether a person says with it that they want no more questions, in whatever language, width and case; not where an option says that."""
+    return plain(text) in START_WORDS and not any(plain(o.label) in START_WORDS for o in options)
 
 
 def read(args: Mapping[str, Any]) -> Question | list[FieldProblem]:
@@ -162,6 +171,9 @@ def read(args: Mapping[str, Any]) -> Question | list[FieldProblem]:
 
 
 def _meaning(question: Question) -> Iterable[FieldProblem]:
+    yield from _unseen("question", question.question)
+    for at, option in enumerate(question.options):
+        yield from _unseen(f"options[{at}].label", option.label)
     if question.options:
         yield from _repeated("options", [o.label for o in question.options])
         if question.default_value and question.default_value not in {o.label for o in question.options}:
@@ -171,6 +183,10 @@ def _meaning(question: Question) -> Iterable[FieldProblem]:
     for at, one in enumerate(question.fields):
         here = f"fields[{at}]"
         labels = {o.label for o in one.options}
+        yield from _unseen(f"{here}.title", one.title)
+        yield from _unseen(f"{here}.defaultValue", one.default_value)
+        for no, option in enumerate(one.options):
+            yield from _unseen(f"{here}.options[{no}].label", option.label)
         yield from _repeated(f"{here}.options", [o.label for o in one.options])
         if one.type in SELECTS and not labels:
             yield FieldProblem(f"{here}.options", "required", "a select needs options")
@@ -178,6 +194,11 @@ def _meaning(question: Question) -> Iterable[FieldProblem]:
             yield FieldProblem(f"{here}.options", "exclusive", "a text has no options")
         if labels and not one.allow_custom and one.default_value not in labels:
             yield FieldProblem(f"{here}.defaultValue", "invalid_value", "it is none of the options")
+
+
+def _unseen(where: str, text: str) -> Iterable[FieldProblem]:
+    if shows_nothing(text):
+        yield FieldProblem(where, "length", "nothing of it can be seen")
 
 
 def _repeated(where: str, texts: Sequence[str], name: str = "label") -> Iterable[FieldProblem]:
@@ -192,14 +213,23 @@ def _repeated(where: str, texts: Sequence[str], name: str = "label") -> Iterable
 
 
 def _points(question: Question) -> list[tuple[str, set[str], str, str]]:
-    """(id, keys, title, default) of each point. Two points are one if they share a key."""
-    if question.fields:
-        return [(f.id, {f"id:{f.id.casefold()}", f"title:{plain(f.title)}"}, f.title, f.default_value) for f in question.fields]
-    labels = sorted(plain(o.label) for o in question.options)
-    title = plain(question.question)
+    """(id, keys, title, default) of each point. Two points are one if they share a key; two of one form never are."""
+    if not question.fields:
+        keys = {f"title:{plain(question.question)}", _of_labels(question.question, question.options)}
+        return [(CHOICE, keys, question.question, question.default_value or question.options[0].label)]
+    by = [_of_labels(f.title, f.options) for f in question.fields]
+    own = [{one} if one and by.count(one) == 1 else set[str]() for one in by]
+    return [
+        (f.id, {f"id:{f.id.casefold()}", f"title:{plain(f.title)}", *more}, f.title, f.default_value)
+        for f, more in zip(question.fields, own, strict=True)
+    ]
+
+
+def _of_labels(title: str, options: Sequence[Option]) -> str:
+    """The key of a point by what it lets choose from, however it is called: "" = nothing. Labels that say nothing alone take its title along."""
+    labels = sorted(plain(o.label) for o in options)
     bare = all(label in BARE_CHOICES or label.isdecimal() for label in labels)
-    keys = {f"title:{title}", "choice:" + "\0".join([*labels, *([title] if bare else [])])}
-    return [(CHOICE, keys, question.question, question.default_value or question.options[0].label)]
+    return "choice:" + "\0".join([*labels, *([plain(title)] if bare else [])]) if labels else ""
 
 
 def known(chain: Iterable[Asked], question: Question) -> dict[str, Known]:
@@ -271,6 +301,8 @@ def answered(question: Question, form: object) -> Answer | list[FieldProblem]:
     if set(form) - ({START} if start else set[str]()) != {name}:
         return [FieldProblem("", "exactly_one", f"give {name}, or start: true, or both")]
     said: object = form[name] if question.fields else {CHOICE: form[name]}
+    if not question.fields and isinstance(form[name], str) and starts(form[name], question.options):
+        return defaults(question)
     if not is_object(said):
         return [FieldProblem(name, "wrong_type", "it is an object of texts by field id")]
     ids = [f.id for f in question.fields] or [CHOICE]
@@ -289,7 +321,7 @@ def wrong(question: Question, point: str, value: object) -> Iterable[FieldProble
     if not isinstance(value, str):
         yield FieldProblem(where, "wrong_type", "it is a text")
         return
-    if not value.strip() or len(value) > TEXT_MAX:
+    if shows_nothing(value) or len(value) > TEXT_MAX:
         yield FieldProblem(where, "length", f"1 to {TEXT_MAX} characters")
         return
     options, free = _choices(question, point)

@@ -15,6 +15,8 @@ def lang_of(said: str) -> Lang:
 #: What the mention of a reference column begins with, in every language; its number follows (S1.26).
 MENTION: Final = "@参考图"
 
+#: What a person says who wants no more questions, in plain letters (S1.17).
+START_WORDS: Final = frozenset({"start", "直接开始"})
 #: Choices that say nothing without the question they answer.
 BARE_CHOICES: Final = frozenset([
         "是", "否", "是的", "不是", "不是的", "对", "不对", "好", "好的", "不", "不用", "用", "行", "不行", "可以", "不可以", "要", "不要",
@@ -92,11 +94,11 @@ SENTENCES: Final[dict[str, tuple[str, str]]] = {
     "answer.taken": ("已收到回答。运行继续时会使用它：", "The answer is taken; the run uses it when it goes on:"),
     "answer.assumed": ("采用默认值：{titles}", "Taken by default: {titles}"),
     "answer.how": (
-        "直接回车采用方括号里的默认值；输入 start 让其余都用默认值。",
+        "直接回车采用方括号里的默认值；输入“直接开始”或 start 让其余都用默认值。",
         "An empty line takes the default in brackets; start takes all that are left.",
     ),
     "answer.how.choice": (
-        "输入序号或文字；输入 start 采用方括号里的默认值。",
+        "输入序号或文字；输入“直接开始”或 start 采用方括号里的默认值。",
         "Give a number or words; start takes the default in brackets.",
     ),
     "answer.choice": ("选择", "Choice"),
