@@ -247,6 +247,22 @@ LOGS: list[tuple[str, list[list[r.Record]], list[tuple[str, str, str]]]] = [
         ],
         [("canvas", "failed", "revision_conflict"), ("canvas", "success", "")],
     ),
+    (
+        "nor on another node whose name is a word",
+        [
+            call("generate_media", "k", "not_executed", error("validation"), code="args_invalid", args={"nodeId": "fox"}),
+            call("generate_media", "l", "ok", "", ticket("t", "succeeded", complete=True), args={"nodeId": "cat"}),
+        ],
+        [("media", "not_started", "validation"), ("media", "succeeded", "")],
+    ),
+    (
+        "nor to another file",
+        [
+            call("workspace_write", "k", "error", error("rate_limited"), args={"path": "a.txt"}),
+            call("workspace_write", "l", "ok", "", args={"path": "b.txt"}),
+        ],
+        [("files", "failed", "rate_limited"), ("files", "reported", "")],
+    ),
     ("details of any kind", [call("mine:write", "k", "error", {"error": {"details": {"failures": 5}}})], [("other", "failed", "other")]),
     ("assumptions of any kind", [call("sub_run", "k", "ok", {"assumptions": [5, {"title": 1}]}, effect="read")], []),
     ("submit", [call("submit", "k", "ok", effect="write")], []),
@@ -273,7 +289,10 @@ LOGS: list[tuple[str, list[list[r.Record]], list[tuple[str, str, str]]]] = [
     ("task cancelled", [call("generate_media", "k", "error", "", ticket("t", "cancelled"))], [("media", "cancelled", "other")]),
     (
         "made up for",
-        [call("doc_update", "k", "error", error("revision_conflict")), call("doc_update", "l", "ok", "", receipt("o", "success"))],
+        [
+            call("doc_update", "k", "error", error("revision_conflict"), args={"docId": "d"}),
+            call("doc_update", "l", "ok", "", receipt("o", "success"), args={"docId": "d"}),
+        ],
         [("update", "again", "revision_conflict"), ("update", "success", "")],
     ),
     (
@@ -332,6 +351,8 @@ def test_S1_93_ids_that_were_handed_out_and_models_of_the_catalogue_are_told_to_
     made = call("canvas_apply_ops", "l", "ok", {"data": {"nodeIds": ["fox-7", "note"]}}, receipt("op-9z", "success"), args={"ops": [{"id": "sea-1"}]})
     known = facts([START, *listed, *made], NO_TEXTS)
     said = "用 studio-image 和 Flux 在 STUDIO 画了 fox-7、sea-1，见 op-9z；note 是便条。"
+    written = facts([START, *call("workspace_write", "k", "ok", "", args={"path": "out/report.txt"})], NO_TEXTS)
+    assert "out/report.txt" in final(written, replace(DONE, result="写在 out/report.txt"), "zh")
     text = final(known, replace(DONE, result=said), "zh")
     assert breaches(text, ["studio-image", "Flux", "STUDIO", "fox-7", "sea-1", "op-9z"]) == []
     assert "note 是便条" in text, "what is a word as well stays one"

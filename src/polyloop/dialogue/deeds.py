@@ -73,6 +73,9 @@ def facts(records: Iterable[r.Record], look: Look) -> Facts:
     return fold.facts()
 
 
+Aim = tuple[frozenset[tuple[str, str]], frozenset[tuple[str, str]]]
+
+
 class _Fold:
     def __init__(self, look: Look) -> None:
         self.look = look
@@ -81,7 +84,7 @@ class _Fold:
         self.open = dict[int, r.ActionIntent]()
         self.deferred = dict[int, Deed]()
         self.deeds = dict[str, Deed]()
-        self.aims = dict[str, tuple[frozenset[str], frozenset[str]]]()
+        self.aims = dict[str, Aim]()
         self.unread = dict[str, Deed]()
         self.assumed = dict[str, str]()
         self.reads = 0
@@ -141,7 +144,8 @@ class _Fold:
         return _object(self.look(calls[0])) if calls else _part(_part(_object(self.look(reply.text)), "action"), "args")
 
     def _add(self, ref: str, deed: Deed, told: dict[str, Any], code: str, args: dict[str, Any]) -> None:
-        aim = (frozenset(ids(_flat(args))), frozenset(ids(args)))
+        # What it is about: the ids at the top, and all of them; arguments that cannot be told are about nothing else's things.
+        aim = (frozenset(_named(_flat(args or {"id": ref}))), frozenset(_named(args)))
         if deed.status in GOOD:
             for other, old in self.deeds.items():
                 if old.what == deed.what and _made_up_for(old, self.aims[other], aim):
@@ -168,7 +172,7 @@ class _Fold:
         return Facts((*self.deeds.values(), *left), self.reads, tuple(self.assumed.items()), names, tuple(self.unread.values()))
 
 
-def _made_up_for(old: Deed, its: tuple[frozenset[str], frozenset[str]], by: tuple[frozenset[str], frozenset[str]]) -> bool:
+def _made_up_for(old: Deed, its: Aim, by: Aim) -> bool:
     """Whether a success on things makes up for a try on its things. What did not fit may have been right only in what it was about at all."""
     if old.status not in _IDLE or not (old.why in _SLIPS or old.status == "retryable"):
         return False
@@ -176,7 +180,7 @@ def _made_up_for(old: Deed, its: tuple[frozenset[str], frozenset[str]], by: tupl
 
 
 #: Keys whose values only machines read, and among them those that stand for this state or this call, and for no thing.
-_IDS: Final = re.compile(r"(?:^|[a-z])(?:id|Id|ID|Ids|ids|Key|Hash|ref)$")
+_IDS: Final = re.compile(r"(?:^|[a-z])(?:id|Id|ID|Ids|ids|Key|Hash|ref)$|^path$")
 _STATES: Final = re.compile(r"(?:Hash|operationKey|operationId|continues|planId)$")
 #: The ids of a model: such a name is hidden in every case, though it may look like a word.
 _MODELS: Final = ("logicalModelId", "channelId", "channelModelKey")
@@ -186,6 +190,15 @@ _WORD: Final = re.compile(r"[^\W\d_]*|\d*|.{1,3}|.*\s.*", re.DOTALL)
 
 def ids(value: object) -> Iterator[str]:
     """What in a result or in arguments only machines read, at any depth: ids and digests that are no words, and all ids of models."""
+    for key, text in _named(value):
+        if key in _MODELS:
+            yield from _forms(text)
+        elif key != "path" and not _WORD.fullmatch(text):  # where a file is, a person may be told
+            yield text
+
+
+def _named(value: object) -> Iterator[tuple[str, str]]:
+    """Every id in it, with its key."""
     todo: list[tuple[str, object]] = [("", value)]
     while todo:
         key, one = todo.pop()
@@ -193,11 +206,8 @@ def ids(value: object) -> Iterator[str]:
             todo += [(name, part) for name, part in one.items() if not _STATES.search(name)]
         elif isinstance(one, list):
             todo += [(key, part) for part in cast("list[object]", one)]
-        elif isinstance(one, str) and len(one) <= ID_MAX:
-            if key in _MODELS:
-                yield from _forms(one)
-            elif _IDS.search(key) and not _WORD.fullmatch(one):
-                yield one
+        elif isinstance(one, str) and len(one) <= ID_MAX and _IDS.search(key):
+            yield key, one
 
 
 def _forms(name: str) -> tuple[str, ...]:

@@ -69,7 +69,7 @@ def steps(facts: Facts, result: RunResult, *, asks: bool) -> list[str]:
         ("look", "reported" in have),
         ("assumed", bool(facts.assumed)),
     )
-    return [step for step, holds in table if holds] or ["none"]
+    return [step for step, holds in table if holds] or ["none" if conclusion(facts.deeds, result) != "empty" else "empty"]
 
 
 def final(facts: Facts, result: RunResult, lang: Lang, *, asks: bool = False) -> str:

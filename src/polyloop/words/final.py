@@ -116,5 +116,6 @@ FINAL: Final[dict[str, tuple[str, str]]] = {
     "next.budget": ("如果要继续，请提高限额后重新开始", "To go on, start again with a higher limit"),
     "next.look": ("查看没有另行核对的结果是否符合预期", "See whether the results that were not checked are as expected"),
     "next.assumed": ("看看采用的默认值是否合适，不合适就告诉我们", "See whether the defaults that were taken suit you"),
+    "next.empty": ("如果仍然需要，请换个说法重新提出", "If it is still wanted, ask for it anew, in other words"),
     "next.none": ("可以直接使用结果，没有必须做的事", "Use the result; nothing has to be done"),
 }  # fmt: skip
