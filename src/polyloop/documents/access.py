@@ -53,6 +53,11 @@ def _reads(r: Any) -> Sequence[Need]:
     return [(r.node, "READER")]
 
 
+def _items(r: ask.Attached | ask.Facts) -> Sequence[Need]:
+    """Who has which role is a manager's to know."""
+    return [(r.node, "MANAGER" if r.kind == "access" else "READER")]
+
+
 def _none(_: Any) -> Sequence[Need]:
     return []
 
@@ -66,8 +71,7 @@ def _edits(r: Any) -> Sequence[Need]:
 NEEDS: Final[dict[type, Callable[[Any], Sequence[Need]]]] = {
     ask.Create: lambda r: [(r.container, "EDITOR")], ask.Copy: lambda r: [(r.source, "DOWNLOADER"), (r.container, "EDITOR")],
     ask.Edit: _edits, ask.Revert: _edits, ask.Save: _edits, ask.Put: _put, ask.Purge: lambda r: [(r.node, "MANAGER")],
-    ask.Attach: _attach, ask.Describe: _reads, ask.Content: _reads, ask.Versions: _reads, ask.Facts: _reads,
-    ask.Attached: lambda r: [(r.node, "MANAGER" if r.kind == "access" else "READER")],
+    ask.Attach: _attach, ask.Describe: _reads, ask.Content: _reads, ask.Versions: _reads, ask.Facts: _items, ask.Attached: _items,
     ask.Blob: lambda r: [(r.node, "READER" if r.small else "DOWNLOADER")],
     ask.Nodes: _none, ask.Search: _none, ask.Find: _none, ask.Submit: _submit, ask.Cancel: _none,
 }  # fmt: skip
@@ -167,9 +171,14 @@ SEEN: Final = (
 )
 
 
-def seen(tenant: str, user: str, place: str = "") -> Seen:
+#: Where a row's node stands now: an earlier list is asked for by its number, and what has left a folder since is no more theirs there.
+_NOW: Final = f"(select n.container from doc_place n where n.tenant = {{place}}.tenant and n.id = {{place}}.id and +n.until_seq = {OPEN})"  # noqa: S608
+
+
+def seen(tenant: str, user: str, place: str = "doc_place") -> Seen:
     """For a query over places: what stands before it, a condition on its rows (of the alias `place`), and the values of the first."""
     if not user:
         return "", "", ()
-    theirs = f" and ({place}id in (select id from box) or {place}container in (select id from box))"  # noqa: S608  # our own words
+    box, now = "in (select id from box)", _NOW.format(place=place)
+    theirs = f" and ({place}.id {box} or ({place}.container {box} and {now} {box}))"
     return SEEN, theirs, (tenant, user, OPEN, tenant, OPEN)

@@ -113,11 +113,16 @@ def _checked(bodies: ask.Bodies) -> None:
             raise problem("validation", f"not a block: {error}", stage="arguments") from error
 
 
+def _fresh(tx: Tx, tenant: str, node: str) -> None:
+    """Raises conflict for an id that is taken. The root is, always: roles on what stood above it would be roles on everything."""
+    if node == ask.ROOT or store.find_node(tx, tenant, node) is not None:
+        raise problem("conflict", f"{node} exists", stage="write")
+
+
 def _create(tx: Tx, tenant: str, r: ask.Create, step_id: str) -> ask.Reply:
     _checked(r.blocks)
     _folder(tx, tenant, r.container, holds=r.type == "folder")
-    if store.find_node(tx, tenant, r.node) is not None:
-        raise problem("conflict", f"{r.node} exists", stage="write")
+    _fresh(tx, tenant, r.node)
     if r.type == "folder" and r.blocks:
         raise problem("validation", "a folder has no content", stage="arguments")
     rows = [store.row_of(store.new_block_id(step_id, n), numbered(n), body) for n, body in enumerate(r.blocks, 1)]
@@ -127,8 +132,7 @@ def _create(tx: Tx, tenant: str, r: ask.Create, step_id: str) -> ask.Reply:
 def _copy(tx: Tx, tenant: str, r: ask.Copy, step_id: str) -> ask.Reply:
     source = _document(store.current(tx, tenant, r.source, r.expected))
     _folder(tx, tenant, r.container)
-    if store.find_node(tx, tenant, r.node) is not None:
-        raise problem("conflict", f"{r.node} exists", stage="write")
+    _fresh(tx, tenant, r.node)
     rows = store.rows_at(tx, tenant, source.id, source.revision)
     reply = _new(tx, tenant, r, "document", rows, source.appended, step_id)
     items.copied(tx, tenant, source.id, r.node, store.current_seq(tx, tenant))
@@ -296,7 +300,7 @@ def _search(tx: Tx, tenant: str, r: ask.Search, user: str = "") -> ask.Reply:
     snapshot = store.number(r.snapshot) if r.snapshot else store.current_seq(tx, tenant)
     if store.current_seq(tx, tenant) - snapshot > index.KEPT:
         raise problem("pagination", "so much has changed since that this search cannot be gone on with; ask anew", stage="pagination")
-    found = index.Found(tx, tenant, r.query, snapshot, r.container or "", access.seen(tenant, user, "p."))
+    found = index.Found(tx, tenant, r.query, snapshot, r.container or "", access.seen(tenant, user, "p"))
     rows = found.after(store.number(r.cursor) if r.cursor else 0, r.limit + 1)
     more, phrases = len(rows) > r.limit, index.asked(r.query)
     items = [
