@@ -19,11 +19,7 @@ from .runs import Read, Runs
 def waits_below(read: Read) -> str:
     """The sub-run a run waits for, "" = none: what another waits for as a run may be none of this store."""
     waiting = read.result.waiting
-    return waiting.token if waiting is not None and waiting.kind == "run" and waiting.token in _subs(read) else ""
-
-
-def _subs(read: Read) -> list[str]:
-    return below(read.records)
+    return waiting.token if waiting is not None and waiting.kind == "run" and waiting.token in below(read.records) else ""
 
 
 async def awaits_person(runs: Runs, result: RunResult) -> bool:
@@ -43,7 +39,7 @@ async def _asked(runs: Runs, run_id: str, question_id: str = "") -> tuple[str, R
     Raises ProblemError: not_found, conflict when nothing was asked.
     """
     read = await runs.read(run_id)
-    waits, subs = waits_below(read), _subs(read)
+    waits, subs = waits_below(read), below(read.records)
     for run in dict.fromkeys([*filter(None, [waits]), run_id, *reversed(subs)]):
         rounds = (await own_thread(runs.log, runs.scope, run, "" if run == run_id else run_id)).rounds
         if found := next((one for one in reversed(rounds) if question_id in ("", one.token)), None):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from polyloop.contract.problem import ProblemError
 from polyloop.dialogue.deeds import facts
 from polyloop.dialogue.final import final
 from polyloop.words.catalog import Lang, lang_of
@@ -21,9 +22,21 @@ async def final_of(runs: Runs, read: Read, lang: Lang) -> str:
         return ""
     said = read.start.assembly.get("lang", "")
     asks = await awaits_person(runs, read.result)
-    return final(facts(read.records, read.look), read.result, "en" if lang_of(said) == "en" else lang, asks=asks)
+    return final(facts(read.records, read.look, _models(read)), read.result, "en" if lang_of(said) == "en" else lang, asks=asks)
 
 
 async def final_answer(runs: Runs, run_id: str, lang: Lang) -> str:
     """As `final_of`. Raises ProblemError(not_found, corrupt_store)."""
     return await final_of(runs, await runs.read(run_id), lang)
+
+
+def _models(read: Read) -> set[str]:
+    """Ids of the models and channels of media, where a run works on a canvas. Settings that cannot be read name none."""
+    if "canvas" not in read.start.assembly:
+        return set()
+    from .media import settings
+
+    try:
+        return {name for model in settings().catalog.models for name in (model.channel, model.key, model.logical_id)}
+    except ProblemError:
+        return set()

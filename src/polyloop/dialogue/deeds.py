@@ -65,9 +65,10 @@ def doing(tool: str) -> str:
     return next((what for pattern, what in DOINGS if fnmatchcase(tool, pattern)), "other")
 
 
-def facts(records: Iterable[r.Record], look: Look) -> Facts:
-    """Fold the records of one run."""
+def facts(records: Iterable[r.Record], look: Look, models: Iterable[str] = ()) -> Facts:
+    """Fold the records of one run. `models` = ids of models there are, whether or not the run was told of them."""
     fold = _Fold(look)
+    fold.names |= {form for name in models for form in _forms(name)}
     for record in records:
         fold.feed(record)
     return fold.facts()
