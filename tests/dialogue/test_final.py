@@ -25,7 +25,7 @@ from polyloop.words.final import FINAL
 from tests.dialogue.plain_words import breaches, headings
 
 LANGS: tuple[Lang, ...] = get_args(Lang)
-STATUSES = sorted(SCOPE | OPEN | BAD | DOUBT | {"cancelled", "again"})
+STATUSES = sorted(SCOPE | OPEN | BAD | DOUBT | {"cancelled", "again", "unchanged"})
 NAMES = ("canvas_apply_ops", "submit", "script:replies.jsonl", "qwen-image-2")
 ENDS = ["completed", *(code.removeprefix("run.") for code in FINAL if code.startswith("run.") and code != "run.interrupted")]
 RUNS = [
@@ -286,7 +286,7 @@ LOGS: list[tuple[str, list[list[r.Record]], list[tuple[str, str, str]]]] = [
     ),
     ("task whose result is gone", [call("generate_media", "k", "error", "", ticket("t", "succeeded"))], [("media", "unreadable", "other")]),
     ("task that failed", [call("generate_media", "k", "error", error("task_failed"), ticket("t", "failed"))], [("media", "failed", "task_failed")]),
-    ("task cancelled", [call("generate_media", "k", "error", "", ticket("t", "cancelled"))], [("media", "cancelled", "other")]),
+    ("task cancelled", [call("generate_media", "k", "error", "", ticket("t", "cancelled"))], [("media", "cancelled", "")]),
     (
         "made up for",
         [

@@ -273,6 +273,19 @@ def test_a_wait_for_it_asks_for_the_answer(family: Family) -> None:
     assert "sub_" not in told
 
 
+@pytest.mark.parametrize("below", [True, False])
+def test_between_the_answer_and_the_resume_nobody_is_told_to_answer(family: Family, below: bool) -> None:
+    from polyloop.app.final import final_answer
+
+    family.begin(*((LOOK, DONE) if below else (ASK, DONE)), sub=(ASK, FOUND))
+    family.answer("top", {"choice": "left"})
+    told: str = family.on(partial(final_answer, run_id="top", lang="zh"))
+    assert told.startswith("# 还没有完成\n")
+    assert "您的回答已收到，任务可以继续" in told
+    assert "1. 让任务继续\n" in told
+    assert "回答正在等待的问题" not in told
+
+
 def test_two_of_one_reply_take_turns(family: Family, tmp_path: Path) -> None:
     """Reads overlap; sub-runs do not: the second counts what the first has used, and the rounds it has asked."""
     calls = [{"id": f"c{n}", "name": "sub_run", "arguments": json.dumps({"task": f"t{n}", "maxSteps": 3})} for n in (1, 2)]

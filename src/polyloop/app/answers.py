@@ -32,6 +32,13 @@ async def awaits_person(runs: Runs, result: RunResult) -> bool:
     return waits is not None and waits.kind == "answer"
 
 
+async def was_answered(runs: Runs, result: RunResult) -> bool:
+    """Whether what a run waits for a person to say has been said, and nobody has gone on with it since."""
+    sub = waits_below(await runs.read(result.run_id))
+    last = (await own_thread(runs.log, runs.scope, sub or result.run_id, result.run_id if sub else "")).last
+    return last is not None and not last.open
+
+
 async def _asked(runs: Runs, run_id: str, question_id: str = "") -> tuple[str, Round]:
     """The question a person means by naming this run, and the run that asked it: the sub-run it waits for; itself; where it asked
 

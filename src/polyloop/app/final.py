@@ -9,7 +9,7 @@ from polyloop.dialogue.deeds import facts
 from polyloop.dialogue.final import final
 from polyloop.words.catalog import Lang, lang_of
 
-from .answers import awaits_person
+from .answers import awaits_person, was_answered
 from .runs import Read, Runs
 
 #: States in which there is something to tell a person.
@@ -22,7 +22,8 @@ async def final_of(runs: Runs, read: Read, lang: Lang) -> str:
         return ""
     said = read.start.assembly.get("lang", "")
     asks = await awaits_person(runs, read.result)
-    return final(facts(read.records, read.look, _models(read)), read.result, "en" if lang_of(said) == "en" else lang, asks=asks)
+    heard = asks and await was_answered(runs, read.result)
+    return final(facts(read.records, read.look, _models(read)), read.result, "en" if lang_of(said) == "en" else lang, asks=asks, heard=heard)
 
 
 async def final_answer(runs: Runs, run_id: str, lang: Lang) -> str:

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from polyloop.contract.problem import FieldProblem, Problem, ProblemError, bad_arguments, problem
 from polyloop.dialogue.deeds import facts
-from polyloop.dialogue.sub_run import ABOUT, SUB_RUN, Below, sub_run_id
+from polyloop.dialogue.sub_run import ABOUT, SUB_RUN, SUBMIT, Below, sub_run_id
 from polyloop.dialogue.thread import begun_from, below
 from polyloop.kernel import records as r
 from polyloop.kernel.decide import deadline_ms
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
 #: Of a run's assembly, what would let a run below do more than read, or spend; and what is its own.
 NOT_BELOW: Final = ("spend", "allow_unconfined_exec", "sub_model")
-SUBMIT: Final = "submit"
 
 
 class SubRuns:

@@ -1,9 +1,11 @@
 """What a run did, as its log proves it: deeds, readings, defaults taken. Pure.
 
 A deed is one action that may change something, or one task. Its status is the one of its receipt or ticket, the latest word
-under the same reference; an action without either is `reported`: its tool says so, and nobody else (S1.5). A try that provably
-changed nothing, and after which one of its kind on the same things succeeded, is `again`. Readings that failed, and were not made
-up for, are told apart: they leave nothing undone, but something unknown. Seed: S1.5, S1.6, S1.22, S1.36-S1.38, S1.89, S1.90, S1.97.
+under the same reference; an action without either is `reported`: its tool says so, and nobody else (S1.5). A success that found
+everything as it was to be is `unchanged`. A call that was refused before it was one, and is no reading, is a deed that was not
+begun. A try that provably changed nothing, and after which one of its kind on the same things succeeded, is `again`. Trials without
+effect are readings. Readings that failed, and were not made up for, are told apart: they leave nothing undone, but something
+unknown. Seed: S1.5, S1.6, S1.22, S1.36-S1.38, S1.89, S1.90, S1.97.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from ..contract.problem import KINDS, is_object
 from ..contract.task import PHASES
 from ..kernel import records as r
 from ..kernel.view import Look
-from .sub_run import SUB_RUN
+from .sub_run import SUB_RUN, SUBMIT
 from .thread import ASK_USER, KIND_BY_CODE
 
 #: Tools by name, and what is done with them; the first that fits.
@@ -30,10 +32,12 @@ DOINGS: Final[tuple[tuple[str, str], ...]] = (
     ("generate_media", "media"), ("image_*", "picture"), ("doc_create*", "create"), ("doc_*update", "update"), ("doc_version_*", "version"),
     ("doc_copy", "place"), ("doc_move", "place"), ("doc_rename", "place"), ("doc_delete", "remove"), ("doc_restore", "remove"),
     ("doc_purge", "remove"), ("doc_comment_*", "comment"), ("doc_access_*", "access"), ("doc_import*", "import"), ("doc_export*", "export"),
-    ("doc_compensate", "undo"), ("doc_task_*", "export"), ("workspace_exec", "exec"), ("workspace_*", "files"),
+    ("doc_compensate", "undo"), ("doc_task_cancel", "stop"), ("doc_task_*", "export"), ("workspace_exec", "exec"), ("workspace_*", "files"),
 )  # fmt: skip
 GOOD: Final = frozenset({"success", "succeeded", "reported"})
 ID_MAX: Final = 200
+#: Warnings of a success that found everything as it was to be.
+_AS_IT_WAS: Final = frozenset({"no_change", "nothing_to_arrange"})
 #: Statuses of a try that changed nothing, for one of these reasons: what is done after it may make up for it.
 _IDLE: Final = frozenset({"failed", "retryable", "not_started"})
 _SLIPS: Final = frozenset({"revision_conflict", "validation", "rate_limited"})
@@ -80,28 +84,36 @@ Aim = tuple[frozenset[tuple[str, str]], frozenset[tuple[str, str]]]
 class _Fold:
     def __init__(self, look: Look) -> None:
         self.look = look
-        self.saying, self.names = set[str](), set[str]()
+        self.saying, self.names, self.reading = set[str](), set[str](), {""}
         self.reply: r.ModelResult | None = None
+        #: Calls of the reply that were begun.
+        self.begun = set[int]()
         self.open = dict[int, r.ActionIntent]()
         self.deferred = dict[int, Deed]()
         self.deeds = dict[str, Deed]()
         self.aims = dict[str, Aim]()
         self.unread = dict[str, Deed]()
-        self.assumed = dict[str, str]()
+        self.assumed = dict[tuple[str, str], None]()
         self.reads = 0
 
     def feed(self, record: r.Record) -> None:
         match record:
             case r.RunStarted():
-                # Those that only say that the run is done; a shipped tool works, whatever it completes.
-                self.saying = {t.name for t in record.tools if t.completes and t.effect != "pay" and doing(t.name) == "other"}
+                # Those that only say that the run is done: what else completes it, and is no reading, works.
+                self.saying = {t.name for t in record.tools if t.completes and (t.effect == "read" or (t.name == SUBMIT and not t.ref))}
+                self.reading |= {t.name for t in record.tools if t.effect == "read"} | self.saying
                 self.names |= {t.name for t in record.tools}
                 self.names |= {form for key in ("model", "sub_model") for form in _forms(record.assembly.get(key, ""))}
             case r.ModelResult():
-                self.reply = record
+                self.reply, self.begun = record, set[int]()
                 self.names |= set(_forms(record.served_by))
-            case r.ActionIntent() if record.tool not in self.saying:
-                self.open[record.call] = record
+            case r.ActionIntent():
+                self.begun.add(record.call)
+                if record.tool not in self.saying:
+                    self.open[record.call] = record
+            case r.Step(rejection=r.Rejection(code=code)) if record.call not in self.begun and record.tool not in self.reading:
+                refused = Deed(doing(record.tool), "not_started")
+                self._add(f"refused.{len(self.aims)}", refused, {}, code, self._said(record.tool))
             case r.ActionDeferred() if record.call in self.open:
                 self.deferred[record.call] = Deed(doing(self.open[record.call].tool), _awaited(record))
                 self.names |= {record.token, *ids(record.prompt)}
@@ -120,13 +132,14 @@ class _Fold:
         if intent.tool == ASK_USER:
             return
         proofs = [e for e in result.evidence if e.type in ("receipt", "ticket")]
-        if intent.effect == "read":
+        trial = not proofs and told.get("executed") is False and doing(intent.tool) != "other"
+        if intent.effect == "read" or trial:
             self._read(intent, result, told)
             proofs = [e for e in proofs if e.ref in self.deeds]  # what others began is no deed of this run
         for proof in proofs:
             before = self.deeds.get(proof.ref)
-            self._add(proof.ref, Deed(before.what if before else doing(intent.tool), _proved(proof)), told, result.code, args)
-        if not proofs and intent.effect != "read":
+            self._add(proof.ref, Deed(before.what if before else doing(intent.tool), _proved(proof, told)), told, result.code, args)
+        if not proofs and intent.effect != "read" and not trial:
             self._add(intent.key, Deed(doing(intent.tool), _BY_STATUS[result.status]), told, result.code, args)
 
     def _read(self, intent: r.ActionIntent, result: r.ActionResult, told: dict[str, Any]) -> None:
@@ -140,27 +153,31 @@ class _Fold:
         """{} where they cannot be told any more."""
         if intent.args is not None or intent.args_text:
             return intent.args if is_object(intent.args) else _object(self.look(intent.args_text))
+        return self._said(intent.tool)
+
+    def _said(self, tool: str) -> dict[str, Any]:
+        """The arguments of a tool's first call in the last reply."""
         reply = self.reply or r.ModelResult()
-        calls = [one.arguments for one in reply.tool_calls if one.name == intent.tool]
+        calls = [one.arguments for one in reply.tool_calls if one.name == tool]
         return _object(self.look(calls[0])) if calls else _part(_part(_object(self.look(reply.text)), "action"), "args")
 
     def _add(self, ref: str, deed: Deed, told: dict[str, Any], code: str, args: dict[str, Any]) -> None:
         # What it is about: the ids at the top, and all of them; arguments that cannot be told are about nothing else's things.
         aim = (frozenset(_named(_flat(args or {"id": ref}))), frozenset(_named(args)))
-        if deed.status in GOOD:
+        if deed.status in GOOD | {"unchanged"}:
             for other, old in self.deeds.items():
                 if old.what == deed.what and _made_up_for(old, self.aims[other], aim):
                     self.deeds[other] = replace(old, status="again")
         first = args.get("continues")
         if deed.status in GOOD | {"partial_success"} and first in self.deeds and self.deeds[first].what == deed.what and first != ref:
             del self.deeds[first]  # gone on with: the later receipt is about the whole
-        self.deeds[ref] = deed if deed.status in GOOD else replace(deed, why=_why(told, code))
+        self.deeds[ref] = deed if deed.status in GOOD | {"unchanged", "cancelled"} else replace(deed, why=_why(told, code))
         self.aims.setdefault(ref, aim)
 
     def _heard(self, told: dict[str, Any]) -> None:
         said: object = told.get("assumptions")
         for one in filter(is_object, cast("list[object]", said) if isinstance(said, list) else ()):
-            self.assumed[str(one.get("title", ""))] = str(one.get("answer", ""))
+            self.assumed[str(one.get("title", "")), str(one.get("answer", ""))] = None
 
     def facts(self) -> Facts:
         """What is open has no result in this log: it waits, or nobody knows."""
@@ -170,7 +187,7 @@ class _Fold:
             if i.tool != ASK_USER and i.effect != "read"
         ]
         names = tuple(sorted(self.names - {""}))
-        return Facts((*self.deeds.values(), *left), self.reads, tuple(self.assumed.items()), names, tuple(self.unread.values()))
+        return Facts((*self.deeds.values(), *left), self.reads, tuple(self.assumed), names, tuple(self.unread.values()))
 
 
 def _made_up_for(old: Deed, its: Aim, by: Aim) -> bool:
@@ -226,9 +243,11 @@ def _awaited(record: r.ActionDeferred) -> str:
     return "awaiting" if record.awaited == "approval" else "unknown" if record.awaited == "settle" else "running"
 
 
-def _proved(proof: r.Evidence) -> str:
+def _proved(proof: r.Evidence, told: dict[str, Any]) -> str:
     if proof.type == "receipt":
-        return proof.status
+        warned: object = told.get("warnings")
+        same = proof.status == "success" and isinstance(warned, list) and not _AS_IT_WAS.isdisjoint(map(str, cast("list[object]", warned)))
+        return "unchanged" if same else proof.status
     phase = PHASES.get(proof.status, "unknown")
     return "unreadable" if phase == "succeeded" and not proof.complete else phase
 

@@ -41,6 +41,8 @@ def conclusion(deeds: tuple[Deed, ...], result: RunResult) -> str:
         return "part" if good else "cancelled"
     if have & BAD or "partial_success" in have or "cancelled" in have or result.reason != "completed":
         return "part" if good else "cancelled" if have == {"cancelled"} and result.reason == "completed" else "failed"
+    if "unchanged" in have and have <= {"unchanged", "again"}:
+        return "unchanged"
     if have:
         return next((word for status, word in (("reported", "reported"), ("again", "again")) if status in have), "done")
     return "read" if _answers(result.result) else "empty"
@@ -51,9 +53,9 @@ def _answers(said: Json) -> bool:
     return bool(prose(said).strip()) or (bool(cast("dict[str, object]", said).get("result")) if is_object(said) else said is not None and said != "")
 
 
-def steps(facts: Facts, result: RunResult, *, asks: bool) -> list[str]:
-    """What the person may do next, first things first. `asks` = a run below waits for the person's answer."""
-    have, waits = {d.status for d in facts.deeds}, result.waiting.kind if result.waiting else ""
+def steps(facts: Facts, result: RunResult, *, asks: bool, heard: bool = False) -> list[str]:
+    """What the person may do next, first things first. As `final`."""
+    have, waits = {d.status for d in facts.deeds}, result.waiting.kind if result.waiting and not heard else ""
     unread = bool(facts.unread) and not have & (GOOD | OPEN)
     answer = waits == "answer" or (waits == "run" and asks)
     table = (
@@ -61,7 +63,7 @@ def steps(facts: Facts, result: RunResult, *, asks: bool) -> list[str]:
         ("approval", waits == "approval" or "awaiting" in have),
         ("answer", answer),
         ("open", bool(have & {"waiting", "running"}) or (waits in ("task", "run") and not answer)),
-        ("resume", result.state == "interrupted"),
+        ("resume", heard or result.state == "interrupted"),
         ("part", "partial_success" in have),
         ("failed", unread or bool(have & BAD) or result.reason in BROKEN),
         ("budget", result.reason == "budget_exhausted"),
@@ -72,12 +74,16 @@ def steps(facts: Facts, result: RunResult, *, asks: bool) -> list[str]:
     return [step for step, holds in table if holds] or ["none" if conclusion(facts.deeds, result) != "empty" else "empty"]
 
 
-def final(facts: Facts, result: RunResult, lang: Lang, *, asks: bool = False) -> str:
-    """The answer as Markdown, ending with a line feed. `asks` = a run below waits for the person's answer."""
+def final(facts: Facts, result: RunResult, lang: Lang, *, asks: bool = False, heard: bool = False) -> str:
+    """The answer as Markdown, ending with a line feed. `asks` = a run below waits for the person's answer; `heard` = what is waited for was
+
+    answered, and nobody has gone on with the run since.
+    """
     scope = _lines([d for d in facts.deeds if d.status in SCOPE], lang)
     if facts.reads:
         scope.append(_say("scope.read", lang, count=facts.reads))
-    told = ["wait.answer" if asks else f"wait.{result.waiting.kind}"] if result.waiting else [f"run.{result.reason or result.state}"]
+    told = [f"wait.{'answer' if asks else result.waiting.kind}"] if result.waiting else [f"run.{result.reason or result.state}"]
+    told = ["state.heard"] if heard else told
     state = [_say(code, lang) for code in told if code in FINAL]
     state += _lines([d for d in facts.deeds if d.status not in SCOPE] + list(facts.unread), lang)
     changed = any(d.status in SCOPE for d in facts.deeds)
@@ -88,7 +94,7 @@ def final(facts: Facts, result: RunResult, lang: Lang, *, asks: bool = False) ->
         ["## " + _say("part.state", lang)],
         ["- " + one for one in state or [_say("state.none", lang)]],
         ["## " + _say("part.next", lang)],
-        [f"{n}. " + _say(f"next.{step}", lang) for n, step in enumerate(steps(facts, result, asks=asks), 1)],
+        [f"{n}. " + _say(f"next.{step}", lang) for n, step in enumerate(steps(facts, result, asks=asks, heard=heard), 1)],
     ]
     if facts.assumed:
         rows = [_say("assumed.line", lang, title=line(title, facts.names), answer=line(answer, facts.names)) for title, answer in facts.assumed]

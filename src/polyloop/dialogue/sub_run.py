@@ -19,6 +19,8 @@ from ..kernel.records import Evidence, Part
 from ..kernel.seams import Action, Deferred, NotStarted, Outcome, Pending, Settled, Unknown
 
 SUB_RUN: Final = "sub_run"
+#: How a run says that it is done.
+SUBMIT: Final = "submit"
 SCHEMA: Final[dict[str, Json]] = {
     "type": "object",
     "properties": {

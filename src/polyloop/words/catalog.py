@@ -97,10 +97,7 @@ SENTENCES: Final[dict[str, tuple[str, str]]] = {
         "直接回车采用方括号里的默认值；输入“直接开始”或 start 让其余都用默认值。",
         "An empty line takes the default in brackets; start takes all that are left.",
     ),
-    "answer.how.choice": (
-        "输入序号或文字；输入“直接开始”或 start 采用方括号里的默认值。",
-        "Give a number or words; start takes the default in brackets.",
-    ),
+    "answer.how.choice": ("输入序号或文字；输入“直接开始”或 start 采用默认值。", "Give a number or words; start takes the default."),
     "answer.choice": ("选择", "Choice"),
     "answer.required": ("必填", "required"),
     "answer.known": ("已经知道 {title}：{answer}", "Known already: {title}: {answer}"),
