@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 import zipfile
@@ -57,6 +58,22 @@ def test_a_file_that_grows_without_end_in_its_reader_costs_that_reader(monkeypat
 def test_a_reader_out_of_time_or_memory_is_told_as_too_costly(monkeypatch: pytest.MonkeyPatch, reader: str) -> None:
     changed(monkeypatch, f"l.READER_CPU_S = 1; f.read = lambda *_: {reader}")
     assert reason("a.docx", word(p("x"))) == "too_costly"
+
+
+@pytest.mark.parametrize(
+    ("end", "kind"),
+    [
+        *((f"os.kill(os.getpid(), {int(number)})", "type_mismatch") for number in (signal.SIGSEGV, signal.SIGABRT)),
+        *((f"os.kill(os.getpid(), {int(number)})", "capability_unavailable") for number in (signal.SIGKILL, signal.SIGTERM)),
+        ("os._exit(1)", "capability_unavailable"),
+    ],
+)  # fmt: skip
+def test_only_a_reader_that_broke_down_over_a_file_speaks_against_it(monkeypatch: pytest.MonkeyPatch, end: str, kind: str) -> None:
+    """One that was ended from outside has found nothing wrong, and another may read it."""
+    changed(monkeypatch, f"f.read = lambda *_: {end}")
+    with pytest.raises(ProblemError) as caught:
+        read_apart("a.docx", word(p("x")))
+    assert (caught.value.problem.kind, caught.value.problem.execution_started) == (kind, False)
 
 
 def test_a_reader_writes_no_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

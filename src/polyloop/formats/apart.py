@@ -19,7 +19,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from polyloop.contract.problem import Problem, ProblemError
+from polyloop.contract.problem import Problem, ProblemError, problem
 from polyloop.formats import kind_of, read
 from polyloop.formats.blocks import Document
 from polyloop.formats.limits import READER_CPU_S, READER_MEMORY_BYTES, READER_WALL_S
@@ -28,6 +28,8 @@ from polyloop.formats.problems import unreadable
 _HERE: Final = frozenset({"txt", "md"})
 #: The package is found where this one is, whatever the new process would find.
 RUN: Final = "import sys; sys.path.insert(0, sys.argv[1]); from polyloop.formats.apart import serve; serve(sys.argv[2])"
+#: What native code ends by that breaks down over a file; every other end came from outside and says nothing about the file.
+_BROKEN: Final = frozenset(-number for number in (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL))
 _PR_SET_PDEATHSIG: Final = 1
 _LIMITS: Final = (
     (resource.RLIMIT_CORE, 0), (resource.RLIMIT_FSIZE, 0), (resource.RLIMIT_AS, READER_MEMORY_BYTES), (resource.RLIMIT_CPU, READER_CPU_S),
@@ -41,7 +43,9 @@ class _Reply(Struct, frozen=True):
 
 
 def read_apart(name: str, data: bytes) -> Document:
-    """As `formats.read`; also raises validation (`too_costly`) and type_mismatch (`corrupt`: its reader broke down over it)."""
+    """As `formats.read`; also raises validation (`too_costly`), type_mismatch (`corrupt`: its reader broke down over it) and, when that was ended
+    from outside or could not begin, capability_unavailable.
+    """
     if kind_of(name, data) in _HERE:
         return read(name, data)
     command = [sys.executable, "-P", "-c", RUN, str(Path(__file__).parents[2]), name]
@@ -54,8 +58,10 @@ def read_apart(name: str, data: bytes) -> Document:
             reader.kill()  # whoever stops waiting for it stops it
     if reader.returncode == -signal.SIGXCPU:
         raise _costly(name)
-    if reader.returncode:
+    if reader.returncode in _BROKEN:
         raise unreadable(name, "corrupt", f"its reader broke down over it ({reader.returncode})")
+    if reader.returncode:
+        raise problem("capability_unavailable", f"{name}: its reader ended before it had read it ({reader.returncode})", stage="read")
     try:
         reply = msgspec.json.decode(out, type=_Reply)
     except msgspec.MsgspecError as error:
@@ -81,13 +87,14 @@ def serve(name: str) -> None:
         least = most if hard == resource.RLIM_INFINITY else min(most, hard)
         resource.setrlimit(limit, (least, hard))
     try:
-        reply = _Reply(document=read(name, sys.stdin.buffer.read()))
+        reply = msgspec.json.encode(_Reply(document=read(name, sys.stdin.buffer.read())))
     except ProblemError as stop:
-        reply = _Reply(problem=stop.problem)
+        reply = msgspec.json.encode(_Reply(problem=stop.problem))
     except (MemoryError, RecursionError):
-        reply = _Reply(costly=True)
+        reply = msgspec.json.encode(_Reply(costly=True))
     except Exception as fault:  # a fault of ours or of a library: told, and the task fails by it
-        reply = _Reply(problem=Problem("task_failed", f"{name}: {type(fault).__name__}: {fault}"[:500], stage="read", execution_started=None))
-    sys.stdout.buffer.write(msgspec.json.encode(reply))
+        why = Problem("task_failed", f"{name}: {type(fault).__name__}: {fault}"[:500], stage="read", execution_started=None)
+        reply = msgspec.json.encode(_Reply(problem=why))
+    sys.stdout.buffer.write(reply)
     sys.stdout.buffer.flush()
     os._exit(0)  # nothing is left to tidy up, and libraries can hang while they try
