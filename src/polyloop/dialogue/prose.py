@@ -7,6 +7,8 @@ import unicodedata
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from .unseen import seen
+
 PROSE_MAX: Final = 2000
 LINE_MAX: Final = 200
 #: What stands for something only machines read, and for what was cut off.
@@ -14,11 +16,16 @@ GONE: Final = "…"
 _EDGE, _ENDS = r"(?<![0-9A-Za-z])", r"(?![0-9A-Za-z])"
 #: A name with such an end is one of a file, which a person may be told.
 _FILE: Final = r"(?!\.(?:mp4|mov|webm|mp3|wav|png|jpe?g|gif|webp|svg|pdf|docx?|xlsx?|pptx?|txt|md|csv|json|html?|zip|srt|psd)(?![0-9A-Za-z]))"
-#: Addresses; digests and ids, which have digits and letters, so that years and telephone numbers stay; names written as programs write them.
+#: First folders of absolute paths; other words between slashes are a choice of words.
+_ROOTS: Final = "bin|boot|dev|etc|home|mnt|opt|private|proc|root|sbin|srv|sys|tmp|usr|var|Users|Volumes|Applications|Library"
+#: Addresses, with or without slashes; absolute paths.
+#: Digests and ids, which have digits and letters, so that years and telephone numbers stay; names written as programs write them.
 _MACHINE: Final = re.compile(
     r"(?i:[a-z][a-z0-9+.-]{0,20}:/{1,2}[^\s<>\"]*|\bwww\.[^\s<>\"]+)"
     rf"|{_EDGE}(?i:localhost|\d{{1,3}}(?:\.\d{{1,3}}){{3}}|(?:[a-z0-9-]{{1,63}}\.){{1,8}}[a-z]{{2,24}})(?::\d{{1,5}})?/[^\s<>\"]*"
     rf"|{_EDGE}(?i:localhost|\d{{1,3}}(?:\.\d{{1,3}}){{3}}):\d{{1,5}}{_ENDS}"
+    rf"|{_EDGE}(?i:(?:mailto|javascript|vbscript|blob):|data:(?:[a-z]+/|[;,]))[^\s<>\"]+"
+    rf"|{_EDGE}[A-Za-z]:\\[^\s<>\"]*|(?<!\\)\\\\[0-9A-Za-z][^\s<>\"]*|(?<![0-9A-Za-z/.])(?:~|/(?:{_ROOTS}))/[^\s<>\"]*"
     rf"|{_EDGE}[0-9A-Fa-f]{{8}}(?:-[0-9A-Fa-f]{{4}}){{3}}-[0-9A-Fa-f]{{12}}{_ENDS}"
     rf"|{_EDGE}(?=[0-9A-Fa-f-]*[0-9])(?=[0-9A-Fa-f-]*[A-Fa-f])[0-9A-Fa-f]{{4,}}(?:-[0-9A-Fa-f]{{4,}})+{_ENDS}"
     rf"|{_EDGE}(?=[a-f]*[0-9])(?=[0-9]*[a-f])[0-9a-f]{{7,}}{_ENDS}|{_EDGE}(?=[0-9]*[A-Fa-f])[0-9A-Fa-f]{{12,}}{_ENDS}|{_EDGE}[0-9]{{32,}}{_ENDS}"
@@ -37,8 +44,8 @@ def quoted(text: str, hidden: Iterable[str] = ()) -> list[str]:
 
 
 def line(text: str, hidden: Iterable[str] = (), most: int = LINE_MAX) -> str:
-    """A text as one line of plain words in Markdown: as it was written, but for what is not shown."""
-    shown = "".join(" " if unicodedata.category(c)[0] in "CZ" else c for c in _cut(text, most))
+    """A text as one line of plain words in Markdown: as it was written, but for what is not shown, and what nobody sees."""
+    shown = "".join(" " if unicodedata.category(c)[0] in "CZ" else c for c in _cut(seen(text), most))
     shown = _ACTIVE.sub(r"\\\1", " ".join(_masked(shown, hidden).split()))
     return _OPENING.sub(lambda m: f"{m[1]}\\{m[2]}" if m[1] else f"\\{m[3]}", shown)
 
