@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from polyloop.media import limits, tasks
@@ -75,6 +77,65 @@ def test_a_row_that_cannot_be_run_stops_the_whole_plan_before_anything_is_paid(h
     assert (code, told["error"]["details"]["problems"][0]["field"]) == (2, "rows[1].prompt")
     assert (here.count("task"), here.count("spend_charge")) == before
     assert here.call("batch_run", {**RUN, "nodeId": "ref"}, approved_by="person")[0]["error"]["details"]["issue"] == "not_batch"
+
+
+def _hold(here) -> tuple[Any, ...]:
+    """What a second payment would change."""
+    rows = here.board("canvas_read_batch_table", {"nodeId": "t", "offset": 0})["batchTable"]["rows"]
+    return here.count("task"), here.charges(), [row.get("outputNodeId", "") for row in rows]
+
+
+@pytest.mark.parametrize("ended", [False, True], ids=["alive", "done"])
+def test_S1_81_a_plan_that_was_run_is_not_paid_for_again(here, ended):
+    here.grant("100")
+    _table(here, ["in red", "in blue", "in red"])  # two that are alike are two pictures
+    plan = here.call("batch_run", RUN)[0]["error"]["details"]["planId"]
+    here.decide(plan)
+    first, code = here.call("batch_run", RUN, plan_id=plan)
+    assert (code, len(set(first["data"]["taskIds"]))) == (0, 3)
+    if ended:
+        here.worker.all()
+    before = _hold(here)
+    for again in ({"plan_id": plan}, {"approved_by": "person"}, {}, {"approved_by": "person", "key": "k1"}):
+        told, code = here.call("batch_run", RUN, **again)
+        assert (code, told) == (0, first), again
+    assert _hold(here) == before
+
+
+def test_S1_81_of_a_plan_that_has_grown_the_new_row_alone_is_paid_for(here):
+    here.grant("100")
+    _table(here, ["in red", "in blue"])
+    first = here.call("batch_run", RUN, approved_by="person")[0]["data"]
+    here.call("task_cancel", {"taskId": first["taskIds"][1]})
+    hash_ = here.board("canvas_read_batch_table", {"nodeId": "t", "offset": 0})["snapshotHash"]
+    row = {"enabled": True, "prompt": "in green", "inputNodeIds": ["ref"]}
+    here.board("canvas_edit_batch_table", {"snapshotHash": hash_, "nodeId": "t", "action": "append", "patch": row})
+    tasks_before, _, outputs = _hold(here)
+    told, code = here.call("batch_run", RUN)
+    shown = told["error"]["details"]["plan"]["resolved"]
+    assert (code, shown["credits"], [r["credits"] for r in shown["rows"]]) == (5, "2", ["0", "1", "1"])
+    assert shown["rows"][0]["taskId"] == first["taskIds"][0]
+    done, code = here.call("batch_run", RUN, approved_by="person")
+    assert (code, [r["existing"] for r in done["data"]["rows"]]) == (0, [True, False, False])
+    tasks_now, _, outputs_now = _hold(here)
+    assert (tasks_now - tasks_before, outputs_now[0]) == (2, outputs[0])
+    before = _hold(here)
+    told, code = here.call("batch_run", RUN, approved_by="person")  # every row is known, of two operations
+    assert (code, told["data"]["taskIds"], told["data"]["state"]) == (0, done["data"]["taskIds"], "existing")
+    assert (_hold(here)[0], _hold(here)[2]) == (before[0], before[2])
+
+
+def test_S1_58_a_used_approval_stands_for_what_was_done_with_it(here):
+    """Also where that has failed: another yes is for another plan."""
+    from polyloop.testing.media_provider import ScriptedProvider
+
+    wish = {**picture("p9", "a hat"), "size": "2048x2048"}
+    plan = here.call("generate_media", wish)[0]["error"]["details"]["planId"]
+    here.decide(plan)
+    first = here.call("generate_media", wish, plan_id=plan)[0]
+    played(here, ScriptedProvider(poll=[Found("failed", error="no")])).all()
+    told, _ = here.call("generate_media", wish, plan_id=plan)
+    assert (told["taskId"], told["state"]) == (first["taskId"], "failed")
 
 
 def test_a_plan_that_has_changed_since_the_approval_is_not_run(here):

@@ -124,7 +124,7 @@ class CanvasSurface:
                 problems.append((f"rows[{n}].prompt", "required", "this row has no prompt"))
             if len(inputs) < table.OPERATIONS[own["operation"]]:
                 problems.append((f"rows[{n}].inputNodeIds", "item_count", f"{own['operation']} takes {table.OPERATIONS[own['operation']]}"))
-            rows.append(BatchRow(id=row.id, prompt=prompt, inputs=inputs))
+            rows.append(BatchRow(id=row.id, prompt=prompt, inputs=inputs, output=str(row.body.get("outputNodeId") or "")))
         return Batch(title=node.title, hash=node.hash, concurrency=int(own["concurrency"]), rows=tuple(rows), problems=tuple(problems))
 
     def outputs(self, node_id: str, made: Mapping[str, str], *, actor: str, operation: str, at: int) -> None:

@@ -66,6 +66,11 @@ def by_key(tx: Tx, tenant: str, key: str) -> Recorded | None:
     return _recorded(tx.row("select entry, memo, session from op_entry where tenant = ? and key = ?", tenant, key))
 
 
+def by_memo(tx: Tx, tenant: str, target: str, memo: str) -> Recorded | None:
+    """The operation about a target of which this is kept."""
+    return _recorded(tx.row("select entry, memo, session from op_entry where tenant = ? and target = ? and memo = ?", tenant, target, memo))
+
+
 def of_session(tx: Tx, tenant: str, session: str) -> list[Entry]:
     """Every operation of a session, oldest first."""
     rows = tx.rows("select entry from op_entry where tenant = ? and session = ? order by id", tenant, session)

@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+import msgspec
+
 from ..contract import leaf
 from ..contract.approval import Approval, turn
 from ..contract.leaf import Conclusion, Prepared
 from ..contract.ledger import Entry
-from ..contract.problem import is_object
+from ..contract.problem import is_object, problem
 from ..contract.session import Session
 from ..contract.spend import Charge, Grant
 from ..db import Tx
@@ -58,10 +60,23 @@ class Desk:
 
     def prepare(self, command: leaf.Prepare) -> Prepared:
         self._now = command.call.now_ms
+        self._used(command.call)
         self._plan = self._tool.plan(self.asked(command.call))
         if self._plan.known:
             raise Known(self._plan.known)
+        if self._plan.repeats and (done := operations.by_id(self._tx, self._rooms.tenant, self._plan.repeats)):
+            raise _known(done.entry)
         return self._plan.prepared
+
+    def _used(self, call: leaf.Call) -> None:
+        """A yes that was used stands for what was done with it, and asks nobody anew. Raises Known, and conflict where that is not kept."""
+        tx, tenant, canvas = self._tx, self._rooms.tenant, self._caller.within
+        found = operations.find_approval(tx, tenant, call.plan_id) if call.plan_id and not call.dry_run else None
+        if found is None or found.state != "consumed" or found.plan.arguments != call.request(self._tool.op.name):
+            return
+        if done := operations.by_memo(tx, tenant, canvas, _memo(found)):
+            raise _known(done.entry)
+        raise problem("conflict", "this approval was used", stage="approval", details={"planId": found.id})
 
     def grants(self, _: leaf.Grants) -> Sequence[tuple[Grant, Sequence[Charge]]]:
         caller = self._caller
@@ -76,7 +91,9 @@ class Desk:
 
     def intend(self, command: leaf.Intend) -> Entry | None:
         self._pay(command.entry)  # first, so that a cap that is reached leaves nothing written
-        taken = operations.intend(self._tx, self._rooms.tenant, Recorded(command.entry, "{}", self._caller.session, self._caller.within))
+        taken = operations.intend(
+            self._tx, self._rooms.tenant, Recorded(command.entry, _memo(command.approval), self._caller.session, self._caller.within)
+        )
         if taken is None:
             self._close_question(command.entry.request, command.approval)
         self._tx.run(f"savepoint {SAVEPOINT}")
@@ -108,6 +125,17 @@ class Desk:
     def _pay(self, entry: Entry) -> None:
         if entry.charge is not None:
             self._rooms.charge(self._tx, entry.charge, self._caller.session, self._now)
+
+
+def _known(entry: Entry) -> Known:
+    """What an operation has done: its task where it made one, else its receipt."""
+    made = entry.receipt.data.get("taskId", "") if entry.receipt and entry.receipt.ok else ""
+    return Known(made, None if made else entry)
+
+
+def _memo(approval: Approval | None) -> str:
+    """What is kept of an operation beside its receipt: the plan it was approved as."""
+    return msgspec.json.encode({"plan": approval.id} if approval else {}).decode()
 
 
 def _entry(found: Recorded | None) -> Entry | None:

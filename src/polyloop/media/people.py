@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
@@ -22,8 +23,9 @@ from . import store, tasks
 from .leaves import BATCH_RUN, CANCEL, RECOVER, SETTLE, UPLOAD
 from .picture import libraries
 from .provider import Facts
-from .seam import CANVAS_READ, NODE, Asked, Placed, Plan, Tool
-from .wishes import Draft, Given, chosen, idle, intent_of, new_node, priced, spec_of, wish_of
+from .seam import CANVAS_READ, NODE, Asked, Batch, BatchRow, Placed, Plan, Tool
+from .tasks import Body
+from .wishes import Draft, Given, chosen, idle, intent_of, new_node, priced, spec_of, standing, wish_of
 
 _STAYS: Final = Compensation(reason="the node is deleted by a person")
 
@@ -201,9 +203,12 @@ def _batch(asked: Asked) -> Plan:
         drafts += [draft] if draft else []
     if problems:
         return idle(Prepared(**about, problems=tuple(problems)))
-    total = sum(d.quote.amount_micro for d in drafts)
+    known = _standing(asked, found.rows, drafts)
+    if len(known) == len(drafts) and len(of := {body.operation for _, body in known.values()}) == 1:
+        return replace(idle(Prepared(**about)), repeats=of.pop())
+    total = sum(d.quote.amount_micro for r, d in zip(found.rows, drafts, strict=True) if r.id not in known)
     quote = replace(drafts[0].quote, amount_micro=total)
-    shown = {"rows": [{"rowId": r.id, **d.resolved} for r, d in zip(found.rows, drafts, strict=True)], "credits": tasks.credits_of(total),
+    shown = {"rows": [_row_shown(r, d, known.get(r.id)) for r, d in zip(found.rows, drafts, strict=True)], "credits": tasks.credits_of(total),
              "concurrency": found.concurrency}  # fmt: skip
     files = tuple(sha for d in drafts for sha in d.refs.files)
     about |= {
@@ -215,7 +220,7 @@ def _batch(asked: Asked) -> Plan:
     }
 
     def act(step_id: str) -> dict[str, Any]:
-        return _queue_all(asked, node.id, found, drafts, step_id)
+        return _queue_all(asked, node.id, found, drafts, known, step_id)
 
     return Plan(prepared=Prepared(**about), act=act, end=lambda reply: _batch_end(asked, reply))
 
@@ -237,37 +242,70 @@ def _row_draft(asked: Asked, inputs: tuple[str, ...], prompt: str) -> tuple[Draf
     return Draft(model=model, spec=spec_of(model, wish, prompt, refs), quote=quote, refs=refs, sources=inputs), []
 
 
-def _queue_all(asked: Asked, node_id: str, found: Any, drafts: list[Draft], step_id: str) -> dict[str, Any]:
+_Standing = dict[str, tuple[str, Body]]
+
+
+def _standing(asked: Asked, plan: Sequence[BatchRow], drafts: Sequence[Draft]) -> _Standing:
+    """By row, the task that is its wish already, alive or done: it is not paid for again. Each task stands for one row, first for the one
+
+    whose result it is: rows that are alike are as many pictures.
+    """
+    out: _Standing = {}
+    for own in (True, False):
+        for row, draft in zip(plan, drafts, strict=True):
+            taken = {task for task, _ in out.values()}
+            free = (one for one in standing(asked, draft, _intent(draft)) if one[0] not in taken and (not own or one[1].node == row.output))
+            if row.id not in out and (one := next(free, None)):
+                out[row.id] = one
+    return out
+
+
+def _intent(draft: Draft) -> str:
+    return intent_of("image", draft.spec.prompt, draft.refs.files)
+
+
+def _row_shown(row: BatchRow, draft: Draft, known: tuple[str, Body] | None) -> dict[str, Any]:
+    return {"rowId": row.id, **draft.resolved, **({"credits": "0", "taskId": known[0], "nodeId": known[1].node} if known else {})}
+
+
+def _queue_all(asked: Asked, node_id: str, found: Batch, drafts: list[Draft], known: _Standing, step_id: str) -> dict[str, Any]:
     now, whole = asked.call.now_ms, f"{step_id.rpartition('/')[0]}/pay"
     last = spending.charges(asked.tx, asked.tenant, "order_id", whole)[-1]
     # Each row has a reservation of its own, settled or refunded by itself; that of the whole is given back first, for a cap counts both.
     asked.rooms.charge(asked.tx, replace(last, kind="refund"), asked.caller.session, now)
-    made: dict[str, str] = {}
+    ids = {row.id: f"task_{digest([asked.tenant, step_id, row.id])[:24]}" for row in found.rows} | {row: task for row, (task, _) in known.items()}
+    made = {row.id: known[row.id][1].node if row.id in known else f"n_{digest([ids[row.id]])[:20]}" for row in found.rows}
     placed: list[Placed] = []
     for n, (row, draft) in enumerate(zip(found.rows, drafts, strict=True), 1):
-        task_id = f"task_{digest([asked.tenant, step_id, row.id])[:24]}"
+        if row.id in known:
+            continue
         order = replace(last, order=f"{whole}/{n}", amount_micro=draft.quote.amount_micro)
         asked.rooms.charge(asked.tx, order, asked.caller.session, now)
         body = tasks.Body(
-            canvas=asked.canvas_id, owner=asked.caller.owner, node=f"n_{digest([task_id])[:20]}", title=f"{found.title} {n}"[:240],
+            canvas=asked.canvas_id, owner=asked.caller.owner, node=made[row.id], title=f"{found.title} {n}"[:240],
             operation=asked.call.operation_id, spec=draft.spec, at=now, order=order.order, source=order.source, reserved=order.amount_micro,
             batch=step_id, concurrency=found.concurrency,
         )  # fmt: skip
-        tasks.add(asked.tx, asked.tenant, task_id, asked.caller.session, body, n)
-        store.note_intent(asked.tx, asked.tenant, asked.canvas_id, intent_of("image", draft.spec.prompt, draft.refs.files), wish_of(draft), task_id)
-        state = {"taskId": task_id, "status": "queued"}
-        placed.append(Placed(id=body.node, type="image", title=body.title, body={"prompt": draft.spec.prompt, "task": state}, sources=draft.sources))
-        made[row.id] = body.node
+        placed.append(_queued_row(asked, ids[row.id], body, draft, len(placed) + 1))
     asked.surface.place(placed, actor=asked.actor, operation=asked.call.operation_id, at=now)
     asked.surface.outputs(node_id, made, actor=asked.actor, operation=asked.call.operation_id, at=now)
-    ids = [f"task_{digest([asked.tenant, step_id, row.id])[:24]}" for row in found.rows]
-    rows_told = [{"rowId": row.id, "taskId": task, "nodeId": made[row.id]} for row, task in zip(found.rows, ids, strict=True)]
-    return {"nodeId": node_id, "taskIds": ids, "state": "queued", "rows": rows_told, "snapshotHash": asked.surface.content_hash}
+    told = [{"rowId": row.id, "taskId": ids[row.id], "nodeId": made[row.id], "existing": row.id in known} for row in found.rows]
+    state = "queued" if placed else "existing"
+    return {"nodeId": node_id, "taskIds": [row["taskId"] for row in told], "state": state, "rows": told, "snapshotHash": asked.surface.content_hash}
+
+
+def _queued_row(asked: Asked, task_id: str, body: Body, draft: Draft, place: int) -> Placed:
+    tasks.add(asked.tx, asked.tenant, task_id, asked.caller.session, body, place)
+    store.note_intent(asked.tx, asked.tenant, asked.canvas_id, _intent(draft), wish_of(draft), task_id)
+    state = {"taskId": task_id, "status": "queued"}
+    return Placed(id=body.node, type="image", title=body.title, body={"prompt": draft.spec.prompt, "task": state}, sources=draft.sources)
 
 
 def _batch_end(asked: Asked, reply: dict[str, Any]) -> Conclusion:
-    kept = [found.state if (found := rows.find(asked.tx, asked.tenant, task_id)) else "" for task_id in reply["taskIds"]]
-    proof = compared("readback", digest(["queued"] * len(kept)), digest(kept))
+    """Read back: every task is stored, those made now as queued."""
+    found = {row["taskId"]: rows.find(asked.tx, asked.tenant, row["taskId"]) for row in reply["rows"]}
+    kept = [task is not None and (row["existing"] or task.state == "queued") for row in reply["rows"] for task in [found[row["taskId"]]]]
+    proof = compared("readback", digest([True] * len(reply["taskIds"])), digest(kept))
     return Conclusion(
         data={"canvasId": asked.canvas_id, **reply}, proofs=(proof,), cost_micro=0, compensation=Compensation(reason="tasks are cancelled one by one")
     )

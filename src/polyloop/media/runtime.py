@@ -23,7 +23,7 @@ from ..db import tasks as rows
 from ..files.threads import in_thread
 from ..journal import operations, spending
 from ..journal.book import Book
-from ..journal.carry import Caller, Carried, apart, asked, check_session, parted, typed
+from ..journal.carry import Caller, Carried, answer_of, apart, asked, check_session, parted, typed
 from . import looking, people, store, tasks, wishes
 from .desk import Desk
 from .leaves import TASK_GET
@@ -81,7 +81,7 @@ class MediaRuntime(Book):
             )  # fmt: skip
             return await self._fresh(await carried.answer(), caller)
         except Known as known:
-            return await self.ticket(known.task_id, caller)
+            return answer_of(known.entry) if known.entry else await self.ticket(known.task_id, caller)
         except ProblemError as stop:
             return stop.problem
 

@@ -12,6 +12,7 @@ from typing import Any, Final, Protocol
 from msgspec import Struct
 
 from ..contract.leaf import Call, Conclusion, Operation, Prepared
+from ..contract.ledger import Entry
 from ..contract.problem import problem
 from ..contract.session import Session
 from ..contract.spend import Charge, Purse
@@ -48,11 +49,12 @@ class Placed(Struct, frozen=True, kw_only=True):
 
 
 class BatchRow(Struct, frozen=True, kw_only=True):
-    """One enabled row of a batch plan. `prompt` with its mentions resolved."""
+    """One enabled row of a batch plan. `prompt` with its mentions resolved; `output` = the node its result came to last, "" = none."""
 
     id: str
     prompt: str
     inputs: tuple[str, ...]
+    output: str = ""
 
 
 class Batch(Struct, frozen=True, kw_only=True):
@@ -151,21 +153,22 @@ class Asked(Struct, frozen=True, kw_only=True):
 
 class Plan(Struct, frozen=True, kw_only=True):
     """`act(step_id)` carries it out and gives the reply; `end(reply)` reads back what is then known. `known` = the task that this call stands
-    for already: nothing is carried out; "" = none.
+    for already, `repeats` = the operation it is once more: nothing is carried out; "" = none.
     """
 
     prepared: Prepared
     act: Callable[[str], dict[str, Any]]
     end: Callable[[dict[str, Any]], Conclusion]
     known: str = ""
+    repeats: str = ""
 
 
 class Known(Exception):
-    """This wish is a task already; nothing is asked of anybody."""
+    """This wish is a task already (`task_id`), or what an operation has done already (`entry`); nothing is asked of anybody."""
 
-    def __init__(self, task_id: str) -> None:
+    def __init__(self, task_id: str = "", entry: Entry | None = None) -> None:
         super().__init__(task_id)
-        self.task_id = task_id
+        self.task_id, self.entry = task_id, entry
 
 
 class Tool(Struct, frozen=True, kw_only=True):

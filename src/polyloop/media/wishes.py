@@ -209,13 +209,18 @@ def _about(asked: Asked) -> dict[str, Any]:
 
 def existing(asked: Asked, draft: Draft, intent: str) -> str:
     """The task that is this wish already, alive or done; "" = none. A person who says yes to another one, as another node, gets it."""
-    wish, another = wish_of(draft), bool(asked.caller.approved_by or asked.caller.plan_id)
+    another = bool(asked.caller.approved_by or asked.caller.plan_id)
+    return next((task for task, body in standing(asked, draft, intent) if not another or body.node == asked.args["nodeId"]), "")
+
+
+def standing(asked: Asked, draft: Draft, intent: str) -> list[tuple[str, Body]]:
+    """The tasks that are this wish, alive or done, the newest first."""
+    wish, out = wish_of(draft), list[tuple[str, Body]]()
     for known, task_id in store.tasks_of_intent(asked.tx, asked.tenant, asked.canvas_id, intent):
         found = rows.find(asked.tx, asked.tenant, task_id)
-        alive = found is not None and PHASES[found.state] in ("waiting", "running", "succeeded")
-        if found and alive and known == wish and (not another or tasks.body_of(found).node == asked.args["nodeId"]):
-            return task_id
-    return ""
+        if known == wish and found and PHASES[found.state] in ("waiting", "running", "succeeded"):
+            out.append((task_id, tasks.body_of(found)))
+    return out
 
 
 def wish_of(draft: Draft) -> str:
