@@ -134,14 +134,8 @@ def test_S1_37_a_picture_that_unpacks_to_more_than_it_may_is_refused_before_it_d
 
 
 def test_S1_37_a_file_that_is_two_kinds_at_once_is_what_its_bytes_decode_to_or_nothing(files):
-    import io
-
-    from PIL import Image
-
     from polyloop.media.verify import accepted
 
-    out = io.BytesIO()
-    Image.open(io.BytesIO(files["image"])).convert("RGB").save(out, "JPEG")
     page = b"<html><script>alert(1)</script></html>"
     for data in (
         files["image"] + page,
@@ -152,8 +146,6 @@ def test_S1_37_a_file_that_is_two_kinds_at_once_is_what_its_bytes_decode_to_or_n
     ):
         with pytest.raises(ProblemError):
             accepted(data, WORKS["video" if data.startswith(files["video"]) else "image"])
-    kept = accepted(out.getvalue() + page, WORKS["image"])
-    assert kept.mime_type == "image/jpeg", "served as what it was decoded as"
 
 
 def test_S1_37_a_clip_is_decoded_no_further_than_it_may_be_long(files):

@@ -28,6 +28,8 @@ TRANSIENT_MS: Final = 24 * 3600 * 1000
 SECONDS: Final = 3600
 #: Pixels of all frames of one clip: at 1280x720 and 24 frames a second, 13 minutes.
 CLIP_PIXELS: Final = 1 << 34
+#: Pixels of all frames of a picture that moves.
+MOVING_PIXELS: Final = 1 << 29
 #: Bytes of one result.
 RESULT_BYTES: Final = 64 << 20
 #: How long a worker has a task before another may take it; time between two questions to a provider; between two when nothing is known.

@@ -70,6 +70,23 @@ def opened(data: bytes) -> Picture:
         raise problem("type_mismatch", f"this is no picture that can be read: {str(error)[:120]}", stage="decode") from error
 
 
+def every_frame(data: bytes) -> None:
+    """Decode all the frames of a picture that moves, or has pages. Raises as `opened`; validation for more than a clip may have."""
+    with libraries():
+        from PIL import Image, ImageSequence
+    try:
+        with Image.open(io.BytesIO(data), formats=list(MIME)) as found:
+            pixels = 0
+            for frame in ImageSequence.Iterator(found):
+                _sized(frame.size)
+                pixels += frame.size[0] * frame.size[1]
+                if pixels > limits.MOVING_PIXELS:
+                    raise _too_large("pixels in all frames", pixels, limits.MOVING_PIXELS)
+                frame.load()
+    except (OSError, ValueError, SyntaxError, EOFError) as error:
+        raise problem("type_mismatch", f"a frame of this picture cannot be read: {str(error)[:120]}", stage="decode") from error
+
+
 def _sized(size: tuple[int, int]) -> None:
     if max(size) > limits.SIDE_PX:
         raise _too_large("side", max(size), limits.SIDE_PX)

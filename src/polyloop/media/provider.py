@@ -66,7 +66,9 @@ class Found(Struct, frozen=True):
 
 
 class Facts(Struct, frozen=True, rename="camel"):
-    """What a file proved to be. Pixels and seconds; 0 = does not apply."""
+    """What a file proved to be. Pixels and seconds; 0 = does not apply. `sound_seconds` = how long sound goes with what is played; `frames`
+    of a picture.
+    """
 
     sha256: str
     mime_type: str
@@ -75,6 +77,8 @@ class Facts(Struct, frozen=True, rename="camel"):
     height: int = 0
     seconds: float = 0
     sound: bool = False
+    sound_seconds: float = 0
+    frames: int = 1
 
 
 class Provider(Protocol):

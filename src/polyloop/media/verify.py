@@ -11,17 +11,22 @@ from typing import Any, Final, get_args
 
 import av
 from av.audio.frame import AudioFrame
+from av.error import PatchWelcomeError
 from av.video.frame import VideoFrame
+from PIL import Image
 
 from ..contract.problem import ProblemError, problem
 from . import limits
-from .picture import opened
+from .ending import ends
+from .picture import Picture, every_frame, opened
 from .provider import Facts, Mode, Work
 
 #: Seconds a clip may be shorter or longer than asked: encoders end on whole frames.
 SLACK_S: Final = 0.25
 #: A frame smaller than this takes as long as one of so many pixels.
 _LEAST_PX: Final = 1 << 14
+#: Bytes at the end of a JPEG that must be of its picture.
+_TAIL: Final = 64
 #: Container names as the demuxer tells them -> media type.
 _MIME: Final = {"mov,mp4,m4a,3gp,3g2,mj2": "video/mp4", "matroska,webm": "video/webm", "wav": "audio/wav", "mp3": "audio/mpeg", "ogg": "audio/ogg"}
 
@@ -31,16 +36,17 @@ def examined(data: bytes, mode: Mode, longest_s: float = limits.SECONDS) -> Fact
     another kind, or beyond that.
     """
     sha256 = hashlib.sha256(data).hexdigest()
-    if not _whole(data):
-        raise _wrong("truncated", "the file ends before it says it does")
+    if wrong := ends(data):
+        raise _wrong("truncated" if "before" in wrong else "trailing", wrong)
     if mode == "image":
         try:
             found = opened(data)
+            _decoded(data, found)
         except ProblemError as stop:
             raise _wrong("size" if stop.problem.kind == "validation" else "not_decodable", stop.problem.message) from stop
         except Exception as error:
             raise _wrong("not_decodable", str(error)[:200]) from error
-        return Facts(sha256, found.mime, len(data), *found.size)
+        return Facts(sha256, found.mime, len(data), *found.size, frames=found.frames)
     try:
         return _played(data, sha256, mode, longest_s)
     except ProblemError:
@@ -72,36 +78,40 @@ def accepted(data: bytes, work: Work) -> Facts:
         raise _wrong("length", f"{facts.seconds} s instead of {work.seconds} s")
     if work.mode == "video" and work.sound and not facts.sound:
         raise _wrong("sound", "the clip has no sound")
+    if work.mode == "video" and work.sound and work.seconds and facts.sound_seconds < work.seconds - SLACK_S:
+        raise _wrong("sound", f"its sound is heard for {facts.sound_seconds} s instead of {work.seconds} s")
+    if work.mode == "image" and facts.frames > 1:
+        raise _wrong("type", f"{facts.frames} pictures where one was asked for")
     return facts
 
 
-def _whole(data: bytes) -> bool:
-    """Does it end where it says? Decoders forgive a missing tail; a format unknown here is theirs to judge."""
-    if data.startswith(b"\x89PNG"):
-        return data.rstrip(b"\0").endswith(b"IEND\xaeB`\x82")
-    if data.startswith(b"\xff\xd8"):
-        return data.rfind(b"\xff\xd9") > data.rfind(b"\xff\xda")
-    if data.startswith(b"GIF8"):
-        return data.rstrip(b"\0").endswith(b";")
-    if data.startswith(b"RIFF"):
-        return len(data) >= int.from_bytes(data[4:8], "little") + 8
-    if data[4:8] == b"ftyp":
-        return _boxes_fit(data)
-    return True
+def _decoded(data: bytes, found: Picture) -> None:
+    """Every frame of it, and with a decoder that forgives nothing: the usual one fills up with grey what is missing of a JPEG."""
+    if found.frames > 1:
+        every_frame(data)
+    if found.mime == "image/jpeg":
+        codec: Any = av.CodecContext.create("mjpeg", "r")
+        codec.options = {"err_detect": "explode"}
+        try:
+            codec.decode(av.Packet(data))
+        except PatchWelcomeError:  # a variant it does not know has been decoded by the other one
+            return
+        if _spare(data):
+            raise ValueError("there is more in it than its picture")
 
 
-def _boxes_fit(data: bytes) -> bool:
-    """The boxes of an MP4 cover it exactly; 0 as a length = up to the end, 1 = the length stands in the 8 bytes behind."""
-    at = 0
-    while at + 8 <= len(data):
-        size = int.from_bytes(data[at : at + 4], "big")
-        if size == 0:
-            return True
-        size = int.from_bytes(data[at + 8 : at + 16], "big") if size == 1 else size
-        if size < 8:  # noqa: PLR2004  # a box has at least its head
-            return False
-        at += size
-    return at == len(data)
+def _spare(data: bytes) -> bool:
+    """Whether the last bytes of a JPEG are nothing of its picture: other bytes there make the same one. (Those of a flat one are all alike.)"""
+    end = data.rindex(b"\xff\xd9")
+    tail = data[max(0, end - _TAIL) : end]
+    if len(set(tail)) < _TAIL // 4:
+        return False
+    other = data[: end - len(tail)] + bytes((byte ^ 0x5A) & 0xFE for byte in tail) + data[end:]
+    try:
+        with Image.open(io.BytesIO(data)) as one, Image.open(io.BytesIO(other)) as two:
+            return one.tobytes() == two.tobytes()
+    except OSError:  # they break the decoder, so it does read them
+        return False
 
 
 def _played(data: bytes, sha256: str, mode: Mode, longest_s: float) -> Facts:
@@ -112,10 +122,14 @@ def _played(data: bytes, sha256: str, mode: Mode, longest_s: float) -> Facts:
         streams = [stream for stream in container.streams if stream.type in ("video", "audio")]
         if not any(stream.type == mode for stream in streams) or (mode == "audio" and len(streams) > 1):
             raise _wrong("type", f"there is no {mode} in it" if streams else "there is nothing in it")
+        for stream in streams:
+            stream.codec_context.options = {"err_detect": "explode"}
         spans: dict[str, tuple[float, float]] = {}
         size, seen = (0, 0), 0
         for packet in container.demux(streams):
             for frame in packet.decode():
+                if isinstance(frame, VideoFrame | AudioFrame) and (packet.is_corrupt or frame.is_corrupt):
+                    raise _wrong("not_decodable", "a part of it is damaged")
                 if isinstance(frame, VideoFrame):
                     size = _same_size(size, (frame.width, frame.height))
                     seen += max(size[0] * size[1], _LEAST_PX)
@@ -130,7 +144,10 @@ def _played(data: bytes, sha256: str, mode: Mode, longest_s: float) -> Facts:
     if mode not in spans:
         raise _wrong("not_decodable", "not one frame of it can be decoded")
     mime = "audio/mp4" if (mode, mime) == ("audio", "video/mp4") else mime
-    return Facts(sha256, mime, len(data), *size, seconds=round(spans[mode][1] - spans[mode][0], 3), sound="audio" in spans)
+    (start, end), (first, last) = spans[mode], spans.get("audio", (0.0, 0.0))
+    heard = max(0.0, min(end, last) - max(start, first))
+    seconds = round(end - start, 3)
+    return Facts(sha256, mime, len(data), *size, seconds=seconds, sound="audio" in spans, sound_seconds=round(heard, 3))
 
 
 def _span(known: tuple[float, float] | None, at: float, length: float) -> tuple[float, float]:
