@@ -11,6 +11,7 @@ import pytest
 from polyloop.app.canvas_export import exported
 from polyloop.contract.problem import ProblemError
 from tests.media.room import picture, room
+from tests.media.test_kills import outside
 
 pytestmark = pytest.mark.needs("media")
 #: State of a task -> its word on boards and pages, in both languages.
@@ -22,31 +23,53 @@ STATES = {
 DONE = re.compile(r"已完成|完成了|\bdone\b|\bcomplete\b|succe", re.IGNORECASE)
 
 
-def _put(here, task: str, state: str) -> None:
-    """The rows of a task and its node, as a worker would have left them; of a success, its file is gone."""
+#: What the provider does to bring a task there; of a success, the file is lost afterwards.
+FAULTS = {"queued": "stuck", "running": "stuck", "unknown": "error_after", "failed": "fail_late", "cancelled": "stuck", "succeeded": ""}
 
-    def write(tx) -> None:
-        tx.run("update task set state = ?, due = 9007199254740991 where id = ?", state, task)
-        body = {"prompt": "a quiet river", "task": {"taskId": task, "status": state}}
-        tx.run("update canvas_node set body = ? where id = 'p1'", json.dumps(body))
 
-    here.db.write_sync(write)
+def _wish(node: str, prompt: str = "a quiet river", **more: object) -> dict[str, object]:
+    wish = {**picture(node, prompt), "size": "256x144", "channelId": "x", "channelModelKey": "owner/m", **more}
+    wish.pop("logicalModelId")
+    return wish
+
+
+def _brought(here, task: str, state: str) -> None:
+    """As far as the worker brings it with such a provider."""
+    if state == "queued":
+        return
+    if state == "cancelled":
+        here.worker.one(task)
+        here.call("task_cancel", {"taskId": task})
+    for _ in range(2 if state == "running" else 6):
+        here.db.write_sync(lambda tx: tx.run("update task set due = 0 where id = ? and due < 9000000000000000", task))
+        here.worker.one(task)
+    if state == "succeeded":
+
+        def lose(tx) -> None:
+            tx.run("delete from media_part")
+            body = {"prompt": "a quiet river", "task": {"taskId": task, "status": state}}
+            tx.run("update canvas_node set body = ? where id = 'p1'", json.dumps(body))
+
+        here.db.write_sync(lose)
 
 
 @pytest.mark.parametrize("state", STATES)
 def test_S1_36_S1_37_S1_47_S1_90_no_surface_calls_it_done(state, tmp_path):
-    with room(tmp_path) as here:
+    from polyloop.testing.media_server import MediaServer
+
+    with MediaServer(tmp_path / "log", [FAULTS[state]]) as server, room(tmp_path, outside("replicate", server.url("replicate"))) as here:
         here.grant()
-        task = here.call("generate_media", picture())[0]["taskId"]
-        _put(here, task, state)
+        task = here.call("generate_media", _wish("p1"))[0]["taskId"]
+        _brought(here, task, state)
         told, code = here.call("task_get", {"taskId": task})
+        assert (told["state"], here.node("p1")["generation"]["status"]) == (state, state), "the node says of its task what the task says"
         assert (told["complete"], "result" in told, code != 0) == (False, False, True)
         node = here.node("p1")
         assert (node["referenceReady"], "asset" in node) == (False, False)
-        again, code = here.call("generate_media", picture("p2"))
+        again, code = here.call("generate_media", _wish("p2"))
         assert code != 0
         assert again.get("complete") is not True
-        used, code = here.call("generate_media", picture("p3", "with it", referenceNodeIds=["p1"]))
+        used, code = here.call("generate_media", _wish("p3", "with it", referenceNodeIds=["p1"]))
         assert (code, used["error"]["kind"]) == (2, "validation")
         with pytest.raises(ProblemError):
             asyncio.run(here.media.file("p1", _caller(here)))

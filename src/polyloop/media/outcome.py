@@ -45,7 +45,7 @@ class Outcomes:
         after = task._replace(state=move(task.state, state or task.state), due=due, body=t.text_of(body))
 
         def done(tx: Tx) -> None:
-            if task.state == "unknown" and after.state != "unknown":
+            if after.state != task.state:
                 self._shown(tx, task, body, after.state)
             tasks.keep(tx, after)
 
