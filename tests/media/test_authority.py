@@ -9,7 +9,10 @@ import pytest
 from msgspec.structs import replace
 
 from polyloop.contract.problem import ProblemError
-from tests.media.room import picture, room
+from polyloop.media import limits
+from polyloop.media.provider import Found
+from polyloop.media.worker import Worker
+from tests.media.room import Clock, picture, played, room
 from tests.media.test_kills import forked_together
 
 pytestmark = pytest.mark.needs("media")
@@ -159,6 +162,67 @@ def test_S1_58_a_model_that_is_another_one_after_the_approval_makes_nothing(here
     for given in ({"plan_id": plan}, {}):
         assert here.call("generate_media", picture(), **given)[1] in (2, 5, 7)
     assert (here.count("task"), here.charges()) == (0, [])
+
+
+PLACES = '[[providers]]\nchannel = "c"\nkind = "{kind}"\nurl = "{url}"\n{more}[[models]]\nchannel = "c"\nkey = "k"\nname = "N"\nmode = "image"\n'
+GRAPH = '[providers.graph.1]\nclass_type = "{word}"\ninputs = {{text = "$prompt", w = "$width", h = "$height"}}\n'
+PLACE = {"kind": "comfyui", "url": "http://127.0.0.1:9/a", "more": GRAPH.format(word="one")}
+
+
+@pytest.mark.parametrize("change", [{"kind": "fal", "more": ""}, {"url": "http://127.0.0.1:9/b"}, {"more": GRAPH.format(word="two")}])
+@pytest.mark.parametrize("when", ["approved", "queued"])
+def test_S1_58_a_provider_that_is_another_one_after_the_approval_is_sent_nothing(tmp_path, change, when):
+    """Its kind, its address and its workflow are of the plan; a task that waits already is not sent elsewhere either."""
+    from polyloop.app.media import media_of
+    from polyloop.media.settings import parse
+    from polyloop.testing.media_provider import ScriptedProvider
+
+    tail = 'sizes = ["8x8"]\nprices = [{tier = "s", credits = "1"}]\n'
+    found, other = (parse("m", (PLACES.format(**given) + tail).encode()) for given in (PLACE, PLACE | change))
+    wish = {"mode": "image", "prompt": "p", "nodeId": "p1", "title": "t", "referenceNodeIds": [], "channelId": "c", "channelModelKey": "k"}
+    with room(tmp_path, found) as here:
+        refused = here.call("generate_media", wish)[0]["error"]["details"]
+        assert refused["plan"]["resolved"]["provider"]["url"] == "http://127.0.0.1:9/a"
+        here.decide(refused["planId"])
+        if when == "approved":
+            here.media = media_of(here.db, here.tenant, other)
+            told, code = here.call("generate_media", wish, plan_id=refused["planId"])
+            assert (code, told["error"]["details"]["changed"], here.count("task")) == (5, ["resolved"], 0)
+            return
+        ticket = here.call("generate_media", wish, plan_id=refused["planId"])[0]
+        provider = ScriptedProvider()
+        for settings, sent in ((other, 0), (found, 1)):
+            clock = Clock()
+            clock.now += limits.ASK_AGAIN_MS * 2 * sent
+            rooms = replace(here.worker.means.rooms, catalog=settings.catalog)
+            Worker(here.db, replace(here.worker.means, rooms=rooms, providers={"c": provider}, now_ms=clock, pause=clock.pause)).one()
+            told = here.call("task_get", {"taskId": ticket["taskId"]})[0]
+            assert (provider.count("submit"), told["state"]) == (sent, ("queued", "running")[sent])
+            assert sent or "another" in told["error"]["message"]
+
+
+SAME = [
+    "A quiet river",
+    "a  QUIET river",
+    "a quiet\u200b river",
+    "a qui\u00adet river.",
+    "\ufeffa quiet\u3164 river",
+    "\uff41 quiet river",
+    "a quiet, river\ufe0f!",
+]
+
+
+@pytest.mark.parametrize("prompt", SAME)
+def test_S1_82_a_wish_that_failed_is_not_another_one_for_how_it_is_written(here, prompt):
+    from polyloop.testing.media_provider import ScriptedProvider
+
+    here.grant("100")
+    here.call("generate_media", picture("p1", "a quiet river"))
+    played(here, ScriptedProvider(poll=[Found("failed", error="no")])).all()
+    before = here.charges()
+    told, code = here.call("generate_media", picture("p2", prompt))
+    assert (code, told["error"]["kind"], here.charges()) == (5, "confirmation_required", before)
+    assert here.call("generate_media", picture("p3", "a loud river"))[1] == 10
 
 
 HOSTILE = (

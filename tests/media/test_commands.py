@@ -47,6 +47,56 @@ def test_a_task_is_waited_for_and_worked_on_where_it_is_said(cli):
     assert cli("canvas", "work")[0]["moves"] >= 2
 
 
+KEYED = """
+[[providers]]
+channel = "oai"
+kind = "openai"
+url = "http://127.0.0.1:9"
+key_env = "OAI_TEST_KEY"
+[[models]]
+channel = "oai"
+key = "k"
+logical_id = "oai-image"
+name = "N"
+mode = "image"
+sizes = ["512x512"]
+prices = [{tier = "s", credits = "1"}]
+"""
+
+
+def test_a_key_that_cannot_be_sent_holds_up_the_tasks_of_its_own_provider_and_no_other(cli, tmp_path, monkeypatch):
+    monkeypatch.setenv("POLYLOOP_HOME", str(tmp_path))
+    monkeypatch.setenv("OAI_TEST_KEY", "k\u00e9y")
+    (tmp_path / "media.toml").write_text(KEYED)
+    canvas = cli("canvas", "new", "--title", "t")[0]["canvasId"]
+    cli("spend", "grant", "--canvas", canvas, "--credits", "9")
+    call = ("canvas", "call", "generate_media", "--canvas", canvas, "--args", "-", "--wait")
+    told, code = cli(*call, "60", given=picture())
+    assert (code, told["complete"]) == (0, True)
+    told, code = cli(*call, "1", given={**picture("p2", "another"), "logicalModelId": "oai-image"})
+    assert (code, told["state"], told["error"]["kind"]) == (10, "queued", "capability_unavailable")
+    assert "'oai'" in told["error"]["message"]
+    assert "header" in told["error"]["message"]
+    assert cli("canvas", "work")[1] == 0
+
+
+def test_a_task_that_cannot_be_worked_on_here_is_told_all_the_same(cli, monkeypatch):
+    """Its money is held: whoever asked for it gets its id, whatever stops the work."""
+    from polyloop.app import media as app_media
+    from polyloop.contract.problem import problem
+
+    canvas = cli("canvas", "new", "--title", "t")[0]["canvasId"]
+    cli("spend", "grant", "--canvas", canvas, "--credits", "9")
+
+    def broken(*_given, **_more):
+        raise problem("local_io", "the disk is full", stage="store")
+
+    monkeypatch.setattr(app_media, "media_worker", broken)
+    told, code = cli("canvas", "call", "generate_media", "--canvas", canvas, "--args", "-", "--wait", "5", given=picture())
+    assert (code, told["state"], told["error"]["message"]) == (10, "queued", "the disk is full")
+    assert told["taskId"].startswith("task_")
+
+
 @pytest.mark.parametrize(
     "words",
     [

@@ -52,6 +52,7 @@ WRONG = {
     "unknown field of references": (_file(references="{images = 1}"), "images"),
     "price": (_file(prices='[{tier = "s", credits = "much"}]'), "much"),
     "limit of a price": (_file(prices='[{tier = "s", credits = "1", max_seconds = nan}]'), "max_seconds"),
+    "a picture priced by the second": (_file(prices='[{tier = "s", credits = "1", unit = "second"}]'), "second"),
     "size": (_file(sizes='["big"]'), "big"),
     "seconds": (_file(mode='"video"', seconds="[9, 1]"), "seconds"),
     "endless seconds": (_file(mode='"video"', seconds="[1, inf]"), "seconds"),
@@ -106,6 +107,18 @@ def test_a_model_is_chosen_by_its_selection_not_by_its_name(tmp_path):
         assert here.call("generate_media", wish)[1] == 10
         told, code = here.call("generate_media", {**wish, "nodeId": "p2", "channelModelKey": "b"})
         assert (code, told["error"]["details"]["issue"]) == (2, "price_missing")
+
+
+@pytest.mark.parametrize("mode", ["image", "video", "audio"])
+def test_S1_66_what_has_no_length_has_no_price_by_the_second(mode):
+    from polyloop.media.catalog import Model, Price, Wish, quoted
+
+    price = (Price(tier="s", credits="1", unit="second"),)
+    with pytest.raises(ValueError, match="second"):
+        Model(name="N", mode=mode, channel="c", key="k", prices=price)
+    timed = Model(name="N", mode=mode, channel="c", key="k", prices=price, seconds=(1, 9))
+    assert quoted(timed, Wish(mode=mode)) is None
+    assert quoted(timed, Wish(mode=mode, seconds=2)).amount_micro == 2_000_000
 
 
 def test_the_prompt_of_a_row_is_held_to_its_model_too(tmp_path):

@@ -59,6 +59,30 @@ def test_a_silent_provider_is_asked_less_and_less_and_its_task_goes_on_when_it_a
     assert clock.now - start < 5 * 60_000
 
 
+@pytest.mark.parametrize("verb", ["poll", "fetch"])
+def test_S0_39_an_outage_after_the_submission_is_not_told_as_if_nothing_had_begun(here, play, verb):
+    ticket, _ = here.call("generate_media", picture())
+    worker = played(here, play.ScriptedProvider(**{verb: [play.DOWN]}))
+    worker.one(), worker.one()
+    told, ended = _told(here, ticket)
+    assert (ended, told["error"]["kind"], told["error"]["executionStarted"]) == (("running", "reserved"), "capability_unavailable", None)
+    played(here, None).one()
+    worker.means.pause(120)
+    played(here, None, worker.means.now_ms).one()
+    told, _ = _told(here, ticket)
+    assert ("not set up" in told["error"]["message"], told["error"]["executionStarted"]) == (True, None)
+
+
+def test_S0_39_a_search_that_cannot_be_made_is_not_told_as_if_nothing_had_begun(here, play):
+    ticket, _ = here.call("generate_media", picture())
+    played(here, play.ScriptedProvider(submit=[play.LOST])).one()
+    clock = Clock()
+    clock.pause(120)
+    played(here, play.ScriptedProvider(find=[play.DOWN]), clock).one()
+    told, ended = _told(here, ticket)
+    assert (ended, told["error"]["executionStarted"]) == (("unknown", "uncertain"), None)
+
+
 def test_of_a_provider_that_stays_silent_nothing_is_known_and_it_is_asked_for_a_day(here, play):
     ticket, _ = here.call("generate_media", picture())
     provider, clock = play.ScriptedProvider(poll=[play.DOWN]), Clock()

@@ -23,11 +23,11 @@ from polyloop.canvas.store import SCHEMAS as CANVAS
 from polyloop.canvas.store import find_canvas
 from polyloop.clock import SystemClock
 from polyloop.contract.operation import Answer
-from polyloop.contract.problem import problem
+from polyloop.contract.problem import Problem, ProblemError, problem
 from polyloop.contract.snapshot import digest
 from polyloop.contract.spend import Balance, Grant, balance, micro
 from polyloop.contract.task import Ticket
-from polyloop.db import Database, Tx, tasks
+from polyloop.db import Database, DbError, Tx, tasks
 from polyloop.documents.exchange import telling
 from polyloop.files.landing import Landing
 from polyloop.files.root import Root
@@ -35,13 +35,13 @@ from polyloop.files.threads import in_thread
 from polyloop.gateway.accounts import Accounts
 from polyloop.gateway.cache import SCHEMA as MONEY
 from polyloop.ids import uuid7
-from polyloop.journal.carry import Caller
+from polyloop.journal.carry import Caller, lost
 from polyloop.journal.spending import add_grant, offered
 from polyloop.media import tasks as media_tasks
 from polyloop.media.catalog import Catalog
 from polyloop.media.picture import libraries
 from polyloop.media.seam import Batch, BatchRow, Placed, Rooms, Seen
-from polyloop.media.settings import Settings, parse
+from polyloop.media.settings import Named, Settings, parse
 from polyloop.media.store import SCHEMAS as MEDIA
 
 from . import gateway
@@ -194,7 +194,8 @@ def media_worker(db: Database, tenant: str, found: Settings | None = None, pause
     return Worker(db, means)
 
 
-def _providers(db: Database, tenant: str, found: Settings) -> dict[str, Provider]:
+def _providers(db: Database, tenant: str, found: Settings) -> dict[str, Provider | Problem]:
+    """By channel; one that cannot be made is the Problem that stops it, and stops its own tasks alone."""
     with libraries():
         from polyloop.media.hosted import hosted
         from polyloop.media.studio import Studio
@@ -208,20 +209,28 @@ def _providers(db: Database, tenant: str, found: Settings) -> dict[str, Provider
 
         return db.look(look)
 
-    named = {p.channel: hosted(p.kind, p.url, os.environ.get(p.key_env, "") if p.key_env else "", p.graph or None) for p in found.providers}
-    return {"studio": Studio(work_of), **named}
+    def made(named: Named) -> Provider | Problem:
+        try:
+            return hosted(named.kind, named.url, os.environ.get(named.key_env, "") if named.key_env else "", named.graph or None)
+        except ProblemError as stop:
+            return stop.problem
+
+    return {"studio": Studio(work_of), **{p.channel: made(p) for p in found.providers}}
 
 
 async def answered(db: Database, tenant: str, tool: str, given: dict[str, Any], caller: Caller, wait_s: float = 0) -> Answer:
-    """Carry out one operation of media; a task it begins is worked on here, `wait_s` at most."""
+    """Carry out one operation of media; a task it begins is worked on here, `wait_s` at most. What stops that work is told on the task."""
     media = media_of(db, tenant, moves=True)
     answer = await media.call(tool, given, caller)
     if not isinstance(answer, Ticket) or answer.terminal or wait_s <= 0:
         return answer
     task_id, stopped = answer.task_id, threading.Event()
-    worker = media_worker(db, tenant, pause=stopped.wait)
-    await in_thread(lambda: worker.finish(task_id, wait_s, stopped.is_set), stopped.set)
-    return await media.ticket(task_id, caller)
+    try:
+        worker = media_worker(db, tenant, pause=stopped.wait)
+        await in_thread(lambda: worker.finish(task_id, wait_s, stopped.is_set), stopped.set)
+        return await media.ticket(task_id, caller)
+    except (ProblemError, DbError) as stop:
+        return replace(answer, error=stop.problem if isinstance(stop, ProblemError) else lost(stop))
 
 
 async def work_media(db: Database, tenant: str, *, watch: bool) -> int:

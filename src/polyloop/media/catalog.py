@@ -77,6 +77,8 @@ class Model(Struct, frozen=True, rename="camel", kw_only=True, forbid_unknown_fi
             raise ValueError(f"model {self.name!r}: a size is WIDTHxHEIGHT, not {wrong!r}")
         if not 0 <= least <= most <= limits.SECONDS or (self.default_seconds and not least <= self.default_seconds <= most):
             raise ValueError(f"model {self.name!r}: seconds go from the least to the most, {limits.SECONDS} at most; the default lies between")
+        if not most and (wrong := next((price.tier for price in self.prices if price.unit == "second"), None)) is not None:
+            raise ValueError(f"model {self.name!r}: price {wrong!r} is per second, and it has no seconds")
         if wrong := vague(counts):
             raise ValueError(f"model {self.name!r}: {wrong} is no amount")
 
@@ -129,8 +131,9 @@ EMBEDDED: Final[tuple[Model, ...]] = (
 class Catalog:
     """All models of a place, by their selections."""
 
-    def __init__(self, models: Sequence[Model] = EMBEDDED) -> None:
-        self.models = tuple(models)
+    def __init__(self, models: Sequence[Model] = EMBEDDED, makers: Mapping[str, Mapping[str, str]] | None = None) -> None:
+        """`makers` = by channel, who that is (kind, url, the hash of a workflow), as shown to whoever approves; none for what is embedded."""
+        self.models, self.makers = tuple(models), dict(makers or {})
         self.hash = stamp("models", [m.selection | {"prices": [[p.tier, p.credits, p.unit] for p in m.prices]} for m in self.models])
 
     def chosen(self, arguments: Mapping[str, Any]) -> Model | None:
@@ -177,8 +180,10 @@ def wish(model: Model, arguments: Mapping[str, Any]) -> tuple[Wish, list[FieldPr
 
 
 def quoted(model: Model, asked: Wish) -> Quote | None:
-    """What it costs at most: the first tier that holds. None = no price is known."""
+    """What it costs at most: the first tier that holds. None = no price is known: a price by the second is none for what has no length."""
     for price in model.prices:
+        if price.unit == "second" and not asked.seconds:
+            continue
         limits = ((asked.width, price.max_width), (asked.height, price.max_height), (asked.seconds, price.max_seconds))
         if any(limit and value > limit for value, limit in limits):
             continue

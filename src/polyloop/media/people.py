@@ -25,7 +25,7 @@ from .picture import libraries
 from .provider import Facts
 from .seam import CANVAS_READ, NODE, Asked, Batch, BatchRow, Placed, Plan, Tool
 from .tasks import Body
-from .wishes import Draft, Given, chosen, idle, intent_of, new_node, priced, spec_of, standing, wish_of
+from .wishes import Draft, Given, chosen, idle, intent_of, maker_of, new_node, priced, spec_of, standing, wish_of
 
 _STAYS: Final = Compensation(reason="the node is deleted by a person")
 
@@ -239,7 +239,7 @@ def _row_draft(asked: Asked, inputs: tuple[str, ...], prompt: str) -> tuple[Draf
     wish, quote, unable = priced(model, asked.args, prompt)
     if quote is None:
         return None, unable
-    return Draft(model=model, spec=spec_of(model, wish, prompt, refs), quote=quote, refs=refs, sources=inputs), []
+    return Draft(model=model, spec=spec_of(model, wish, prompt, refs), quote=quote, refs=refs, sources=inputs, maker=maker_of(asked, model)), []
 
 
 _Standing = dict[str, tuple[str, Body]]
@@ -284,7 +284,7 @@ def _queue_all(asked: Asked, node_id: str, found: Batch, drafts: list[Draft], kn
         body = tasks.Body(
             canvas=asked.canvas_id, owner=asked.caller.owner, node=made[row.id], title=f"{found.title} {n}"[:240],
             operation=asked.call.operation_id, spec=draft.spec, at=now, order=order.order, source=order.source, reserved=order.amount_micro,
-            batch=step_id, concurrency=found.concurrency,
+            batch=step_id, concurrency=found.concurrency, maker=draft.maker,
         )  # fmt: skip
         placed.append(_queued_row(asked, ids[row.id], body, draft, len(placed) + 1))
     asked.surface.place(placed, actor=asked.actor, operation=asked.call.operation_id, at=now)

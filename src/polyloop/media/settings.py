@@ -26,6 +26,7 @@ import msgspec
 from msgspec import Struct
 
 from ..contract.problem import problem
+from ..contract.snapshot import digest
 from .carries import KINDS, beyond
 from .catalog import EMBEDDED, Catalog, Model
 
@@ -38,6 +39,11 @@ class Named(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     url: str
     key_env: str = ""
     graph: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
+
+    @property
+    def told(self) -> dict[str, str]:
+        """Who is meant, as it is shown: another kind, address or workflow is another provider."""
+        return {"kind": self.kind, "url": self.url, **({"workflow": digest(self.graph)[:16]} if self.graph else {})}
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -79,7 +85,7 @@ def parse(name: str, data: bytes) -> Settings:
         if more := beyond(named[model.channel].kind, named[model.channel].graph, model):
             why = f"{name}: model {model.name!r} claims {more}, of which a provider of kind {named[model.channel].kind} is told nothing"
             raise problem("validation", why, operation="media", stage="settings", details={"model": model.name, "field": more})
-    return Settings(found.providers, Catalog(models))
+    return Settings(found.providers, Catalog(models, {p.channel: p.told for p in found.providers}))
 
 
 #: Fields of a model as people write them in TOML, and as they are called on the wire.

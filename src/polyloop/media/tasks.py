@@ -52,7 +52,8 @@ class Spec(Struct, frozen=True, kw_only=True):
 class Body(Struct, frozen=True, kw_only=True):
     """What is kept of a task beside its state. `submission`: "" (not yet), intended, accepted, refused, unknown. `results` = sha256 of
     the files, `layers` their names; `cancelled` = its provider has answered whether it stops. `silent` = since when nothing is told of it
-    (epoch ms, 0 = all is told), `misses` = how often. `order` = the charge it was reserved under, "" = it is free.
+    (epoch ms, 0 = all is told), `misses` = how often. `order` = the charge it was reserved under, "" = it is free. `maker` =
+    who its channel was when it was approved: nobody else is sent it.
     """
 
     canvas: str
@@ -65,6 +66,7 @@ class Body(Struct, frozen=True, kw_only=True):
     order: str = ""
     source: str = ""
     reserved: int = 0
+    maker: Mapping[str, str] = {}
     submission: str = ""
     job: Job | None = None
     silent: int = 0

@@ -28,6 +28,7 @@ from . import catalog, limits, store, tasks
 from .catalog import Model, Wish
 from .leaves import GENERATE, LAYER_SPLIT, MODEL_LIST, TASK_GET
 from .looking import Recipe, drawn, recipe_of
+from .same import folded
 from .seam import CANVAS_READ, NODE, Asked, Placed, Plan, Seen, Tool
 from .tasks import Body, Spec
 
@@ -125,11 +126,12 @@ class Draft(Struct, frozen=True, kw_only=True):
     quote: Quote
     refs: Given
     sources: tuple[str, ...]
+    maker: Mapping[str, str]
 
     @property
     def resolved(self) -> dict[str, Any]:
         """What a person is shown."""
-        made_by = {"channel": self.spec.channel, "key": self.spec.key}  # whoever is meant by a name may change
+        made_by = {"channel": self.spec.channel, "key": self.spec.key, **self.maker}  # whoever is meant by a name may change
         shown = {"mode": self.spec.mode, "prompt": self.spec.prompt, "model": self.model.name, "selection": self.model.selection, "provider": made_by}
         shape = {
             "width": self.spec.width,
@@ -149,8 +151,8 @@ class Draft(Struct, frozen=True, kw_only=True):
 
 
 def intent_of(mode: str, prompt: str, files: Sequence[str]) -> str:
-    """What counts as the same wish after a failure: the model does not."""
-    return digest([mode, " ".join(prompt.split()), sorted(files)])
+    """What counts as the same wish after a failure: the model does not, nor how the words are written."""
+    return digest([mode, folded(prompt), sorted(files)])
 
 
 def drafted(asked: Asked) -> tuple[Draft | None, list[FieldProblem], Given]:
@@ -170,8 +172,12 @@ def drafted(asked: Asked) -> tuple[Draft | None, list[FieldProblem], Given]:
     if quote is None:
         return None, [*problems, *unable], refs
     return Draft(
-        model=model, spec=spec_of(model, wish, args["prompt"], refs), quote=quote, refs=refs, sources=sources
+        model=model, spec=spec_of(model, wish, args["prompt"], refs), quote=quote, refs=refs, sources=sources, maker=maker_of(asked, model)
     ), problems, refs  # fmt: skip
+
+
+def maker_of(asked: Asked, model: Model) -> Mapping[str, str]:
+    return asked.catalog.makers.get(model.channel, {})
 
 
 def priced(model: Model, arguments: Mapping[str, Any], prompt: str) -> tuple[Wish, Quote | None, list[FieldProblem]]:
@@ -265,7 +271,7 @@ def idle(prepared: Prepared, known: str = "") -> Plan:
 def _body(asked: Asked, draft: Draft) -> Body:
     return Body(
         canvas=asked.canvas_id, owner=asked.caller.owner, node=asked.args["nodeId"], title=asked.args["title"], operation=asked.call.operation_id,
-        spec=draft.spec, at=asked.call.now_ms,
+        spec=draft.spec, at=asked.call.now_ms, maker=draft.maker,
     )  # fmt: skip
 
 
@@ -320,7 +326,7 @@ def _split(asked: Asked) -> Plan:
     if model is None or problems:
         return idle(Prepared(**about, problems=tuple(problems)))
     spec = msgspec.structs.replace(spec_of(model, Wish(mode="image"), asked.args["prompt"], refs), points=points)
-    draft = Draft(model=model, spec=spec, quote=Quote(0), refs=refs, sources=tuple(n.id for n in refs.nodes))
+    draft = Draft(model=model, spec=spec, quote=Quote(0), refs=refs, sources=tuple(n.id for n in refs.nodes), maker={})
     prepared = Prepared(**about, resolved=draft.resolved | {"method": model.splits}, assets=refs.files)
     intent = intent_of("layers", model.splits, refs.files)
     body = _body(asked, draft)

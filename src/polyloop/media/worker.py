@@ -31,10 +31,12 @@ LOCAL: Final = "local"
 
 
 class Means(Struct, frozen=True, kw_only=True):
-    """What a worker needs of its surroundings. `providers` by channel; `lease_ms` = longest time one word to a provider may take."""
+    """What a worker needs of its surroundings. `providers` by channel, or why there is none; `lease_ms` = longest
+    time one word to a provider may take.
+    """
 
     rooms: Rooms
-    providers: Mapping[str, Provider]
+    providers: Mapping[str, Provider | Problem]
     now_ms: Callable[[], int]
     pause: Callable[[float], object]
     lease_ms: int = limits.LEASE_MS
@@ -96,8 +98,10 @@ class Worker:
             self._layers(task, body)
             return
         provider = self.means.providers.get(body.spec.channel)
-        if provider is None:
-            self._absent(task, body)
+        if body.submission == "" and body.maker and body.maker != self.means.rooms.catalog.makers.get(body.spec.channel, {}):
+            self._absent(task, body, "is another one here than was approved")
+        elif provider is None or isinstance(provider, Problem):
+            self._absent(task, body, f"cannot be used here: {provider.message}" if provider else "is not set up here")
         elif body.submission == "":
             self._submit(task, body, provider)
         elif body.job is None:
@@ -105,10 +109,10 @@ class Worker:
         else:
             self._ask(task, body, body.job, provider)
 
-    def _absent(self, task: Task, body: Body) -> None:
+    def _absent(self, task: Task, body: Body, what: str) -> None:
         """A provider that is not set up here may be elsewhere: for a day."""
         now = self.means.now_ms()
-        why = Problem("capability_unavailable", f"the provider {body.spec.channel!r} is not set up here", stage="submit")
+        why = _since(body, Problem("capability_unavailable", f"the provider {body.spec.channel!r} {what}", stage="submit"))
         silent = body.silent or now
         if now - silent <= limits.UNKNOWN_MS and task.state != "unknown":
             self._out.kept(task, replace(body, silent=silent, error=why), now + limits.ASK_AGAIN_MS)
@@ -147,7 +151,7 @@ class Worker:
         try:
             job = provider.find(task.id)
         except ProblemError as stop:
-            job, why = None, stop.problem
+            job, why = None, _since(body, stop.problem)
         if job is None:
             self._out.unknown(task, replace(body, submission="unknown"), why)
         else:
@@ -224,7 +228,7 @@ class Worker:
 
     def _missed(self, task: Task, body: Body, why: Problem) -> None:
         """Not told now: asked again, less and less often. Refused too often or silent too long = unknown, whatever is running there."""
-        now = self.means.now_ms()
+        now, why = self.means.now_ms(), _since(body, why)
         body = replace(body, misses=body.misses + 1, silent=body.silent or now, error=why)
         over = (refused(why) and body.misses >= limits.REFUSALS) or now - body.silent > limits.SILENT_MS
         if over or task.state == "unknown":
@@ -252,6 +256,12 @@ class Worker:
             return
         except ProblemError as stop:
             self._out.kept(now, replace(body, error=stop.problem), self.means.now_ms() + limits.ASK_AGAIN_MS)
+
+
+def _since(body: Body, why: Problem) -> Problem:
+    """That a later word was not sent proves nothing of a submission that was (S0.39)."""
+    begun = body.submission not in ("", "refused")
+    return replace(why, execution_started=None) if begun and why.execution_started is False else why
 
 
 def _answered(body: Body) -> Body:
