@@ -51,3 +51,7 @@ def test_roles_and_media_have_tables_too(office: Office, tmp_path: Path) -> None
 
 def test_rows_of_no_known_kind_show_every_field_of_any_of_them() -> None:
     assert table([{"a": 1}, {"a": 2, "b": [1, 2]}, {"c": []}]) == ["a  b", "1", "2  1 2", ""]
+
+
+def test_where_nothing_is_found_nothing_is_said_of_runs() -> None:
+    assert for_people("en", "search", {"items": [], "complete": True}) == "There is nothing to list."

@@ -82,6 +82,34 @@ def test_tasks_of_an_older_store_are_known_by_their_nodes(tmp_path: Path) -> Non
     db.close()
 
 
+def test_a_purge_reaches_the_operation_of_an_import_of_an_older_store(tmp_path: Path) -> None:
+    """Neither the task nor the operation says there that they are about the document."""
+    (tmp_path / "zebra.md").write_text("words\n")
+    db = Database.open(tmp_path / "s.db", SCHEMAS)
+    office = Office(db, "t", folder=tmp_path)
+    other = office.do("import", {"file": "zebra.md", "title": "other"})["operationId"]
+    node = office.do("import", {"file": "zebra.md"})["nodeId"]
+    db.write_sync(lambda tx: tx.run("update doc_task set operation = ''"))
+    db.write_sync(lambda tx: tx.run("update op_entry set target = '' where entry like '%doc.import%'"))
+    office.do("delete", {"nodeId": node})
+    office.do("purge", {"nodeId": node})
+    kept = db.look(lambda tx: tx.rows("select id from op_entry where entry like '%zebra%' or memo like '%zebra%'"))
+    assert kept == [(other,)]
+    db.close()
+
+
+@pytest.mark.needs("postgres")
+def test_a_task_of_an_older_store_may_say_a_NUL(url: str) -> None:
+    documents = next(schema for schema in SCHEMAS if schema.component == "documents")
+    old = Database.open(url, [s if s.component != "documents" else Schema("documents", documents.steps[:7]) for s in SCHEMAS])
+    body = r'{"work":{"type":"export","node":"n_1","title":"\\u0000"},"result":null,"error":{"message":"a\u0000b"}}'
+    old.write_sync(lambda tx: tx.run("insert into task values ('t', 't_1', 'doc.export', 'FAILED', '', 0, 0, 1, ?)", body))
+    old.close()
+    db = Database.open(url, SCHEMAS)
+    assert db.look(lambda tx: tx.rows("select task, node from doc_task")) == [("t_1", "n_1")]
+    db.close()
+
+
 def test_a_store_that_cannot_be_brought_up_to_date_is_let_go_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def failing(_: Any) -> bool:
         raise DbError("the disk is gone")

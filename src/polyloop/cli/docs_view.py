@@ -42,7 +42,7 @@ def for_people(lang: Lang, op: str, answer: dict[str, Any]) -> str:
     line = headline(lang, f"doc.{op}", answer)
     if isinstance(rows := answer.get("items"), list):
         more = [] if answer.get("complete") else [say("doc.list.incomplete", lang)]
-        return "\n".join([*table(cast("list[dict[str, Any]]", rows)), *more]) or say("list.none", lang)
+        return "\n".join([*table(cast("list[dict[str, Any]]", rows)), *more]) or say("doc.list.none", lang)
     losses = [f"  - {say_loss(loss.code, lang, loss.count, loss.detail)}" for loss in _losses(answer)]
     return "\n".join([line, *losses, visible(json.dumps(answer.get("data", answer), ensure_ascii=False, indent=2))])
 

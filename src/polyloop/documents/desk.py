@@ -207,6 +207,7 @@ class Desk:
 def _settle(tx: Tx, tenant: str, entry: Entry) -> None:
     operations.settle(tx, tenant, entry)
     if entry.operation == "doc.purge" and entry.receipt is not None and entry.receipt.ok:
+        tasks.relate(tx, tenant, entry.target["nodeId"])
         operations.forget(tx, tenant, entry.target["nodeId"], without_words, "it was purged", tasks.without_words)
         tasks.erase(tx, tenant, entry.target["nodeId"])
 

@@ -96,9 +96,11 @@ create index doc_task_node on doc_task (tenant, node);
 insert into doc_task (tenant, task, node, operation) select tenant, id, coalesce({result}, {work}, ''), '' from task
   where kind in ('doc.import', 'doc.export');
 """
+#: PostgreSQL reads no NUL in JSON: one in what a task says (a message, a loss) would keep the store from being opened.
+_JSON: Final = r"replace(body, '\u0000', '\ufffd')::jsonb"
 _TASKS: Final = {
     "sqlite": _ABOUT.format(result="json_extract(body, '$.result.nodeId')", work="json_extract(body, '$.work.node')"),
-    "postgres": _ABOUT.format(result="body::jsonb #>> '{result,nodeId}'", work="body::jsonb #>> '{work,node}'"),
+    "postgres": _ABOUT.format(result=f"{_JSON} #>> '{{result,nodeId}}'", work=f"{_JSON} #>> '{{work,node}}'"),
 }
 #: For finding whether bytes are still used.
 _MARKS: Final = "create index doc_item_mark on doc_item (tenant, mark, until_seq) where kind = 'media'"

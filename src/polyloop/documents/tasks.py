@@ -169,6 +169,13 @@ def _about(tx: Tx, task: Task, body: Body) -> None:
         erase(tx, task.tenant, node)
 
 
+def relate(tx: Tx, tenant: str, node: str) -> None:
+    """Tasks about a node from before it was kept which operation began them: it is found by the task's id, which follows from its own."""
+    old = {row[0] for row in tx.rows("select task from doc_task where tenant = ? and node = ? and operation = ''", tenant, node)}
+    for operation in [op_id for op_id in operations.without_target(tx, tenant) if id_of(tenant, op_id) in old] if old else ():
+        operations.about(tx, tenant, operation, node)
+
+
 def erase(tx: Tx, tenant: str, node: str) -> None:
     """A node was purged: what tasks about it keep of its words goes; that they were, and how they ended, stays."""
     for task_id, text in tx.rows(

@@ -100,6 +100,11 @@ def about(tx: Tx, tenant: str, operation_id: str, target: str) -> None:
     tx.run("update op_entry set target = ? where tenant = ? and id = ?", target, tenant, operation_id)
 
 
+def without_target(tx: Tx, tenant: str) -> list[str]:
+    """The ids of operations of which it is not known what they were about."""
+    return [op_id for (op_id,) in tx.rows("select id from op_entry where tenant = ? and target = ''", tenant)]
+
+
 def forget(
     tx: Tx, tenant: str, target: str, memo_without: Callable[[str], str], reason: str, data_without: Callable[[dict[str, Any]], dict[str, Any]]
 ) -> None:

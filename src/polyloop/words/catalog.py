@@ -224,6 +224,7 @@ SENTENCES: Final[dict[str, tuple[str, str]]] = {
     ),
     "told.succeeded": ("{operation}：已完成，结果可以读取。", "{operation}: done, its result can be read."),
     "doc.list.incomplete": ("还有更多，没有列完。", "There is more; this list is not complete."),
+    "doc.list.none": ("没有可列出的内容。", "There is nothing to list."),
     "doc.task.INIT": ("待处理", "waiting"),
     "doc.task.PROCESSING": ("处理中", "running"),
     "doc.task.WRITING": ("写入中", "writing"),
