@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from fnmatch import fnmatchcase
 from typing import Any, Final, cast
 
@@ -41,6 +41,9 @@ _AS_IT_WAS: Final = frozenset({"no_change", "nothing_to_arrange"})
 #: Statuses of a try that changed nothing, for one of these reasons: what is done after it may make up for it.
 _IDLE: Final = frozenset({"failed", "retryable", "not_started"})
 _SLIPS: Final = frozenset({"revision_conflict", "validation", "rate_limited"})
+#: Statuses that a task may have left since.
+_GOES_ON: Final = frozenset({"waiting", "running", "unsettled"})
+_UNDER_WAY: Final = _GOES_ON | {"unknown"}
 _BY_STATUS: Final[dict[str, str]] = {"ok": "reported", "error": "failed", "unknown": "unknown", "not_executed": "not_started"}
 
 
@@ -69,9 +72,15 @@ def doing(tool: str) -> str:
     return next((what for pattern, what in DOINGS if fnmatchcase(tool, pattern)), "other")
 
 
-def facts(records: Iterable[r.Record], look: Look, models: Iterable[str] = ()) -> Facts:
-    """Fold the records of one run. `models` = ids of models there are, whether or not the run was told of them."""
-    fold = _Fold(look)
+#: How the task of an id stands now, as evidence would say it; None = nobody can tell.
+Standing = Callable[[str], r.Evidence | None]
+
+
+def facts(records: Iterable[r.Record], look: Look, models: Iterable[str] = (), standing: Standing = lambda _: None) -> Facts:
+    """Fold the records of one run. `models` = ids of models there are, whether or not the run was told of them; `standing` is asked for the
+    tasks that had not ended when the log was written.
+    """
+    fold = _Fold(look, standing)
     fold.names |= {form for name in models for form in _forms(name)}
     for record in records:
         fold.feed(record)
@@ -82,14 +91,14 @@ Aim = tuple[frozenset[tuple[str, str]], frozenset[tuple[str, str]]]
 
 
 class _Fold:
-    def __init__(self, look: Look) -> None:
-        self.look = look
+    def __init__(self, look: Look, standing: Standing) -> None:
+        self.look, self.standing = look, standing
         self.saying, self.names, self.reading = set[str](), set[str](), {""}
         self.reply: r.ModelResult | None = None
         #: Calls of the reply that were begun.
         self.begun = set[int]()
         self.open = dict[int, r.ActionIntent]()
-        self.deferred = dict[int, Deed]()
+        self.deferred = dict[int, tuple[str, Deed]]()
         self.deeds = dict[str, Deed]()
         self.aims = dict[str, Aim]()
         self.unread = dict[str, Deed]()
@@ -115,15 +124,15 @@ class _Fold:
                 refused = Deed(doing(record.tool), "not_started")
                 self._add(f"refused.{len(self.aims)}", refused, {}, code, self._said(record.tool))
             case r.ActionDeferred() if record.call in self.open:
-                self.deferred[record.call] = Deed(doing(self.open[record.call].tool), _awaited(record))
+                task = record.token if record.awaited == "task" else ""
+                self.deferred[record.call] = task, Deed(doing(self.open[record.call].tool), _awaited(record))
                 self.names |= {record.token, *ids(record.prompt)}
             case r.ActionResult() if (intent := self.open.pop(record.call, None)) is not None:
-                self.deferred.pop(record.call, None)
-                self._ended(intent, record)
+                self._ended(intent, record, self.deferred.pop(record.call, ("", None))[0])
             case _:
                 pass
 
-    def _ended(self, intent: r.ActionIntent, result: r.ActionResult) -> None:
+    def _ended(self, intent: r.ActionIntent, result: r.ActionResult, task: str) -> None:
         told = _object("".join(self.look(part.text) for part in result.observation if part.type == "text"))
         args = self._args(intent)
         self.names |= {*ids(told), *ids(args), *(e.ref for e in result.evidence)}
@@ -140,7 +149,8 @@ class _Fold:
             before = self.deeds.get(proof.ref)
             self._add(proof.ref, Deed(before.what if before else doing(intent.tool), _proved(proof, told)), told, result.code, args)
         if not proofs and intent.effect != "read" and not trial:
-            self._add(intent.key, Deed(doing(intent.tool), _BY_STATUS[result.status]), told, result.code, args)
+            ref = task if task and result.status == "unknown" else intent.key
+            self._add(ref, Deed(doing(intent.tool), _BY_STATUS[result.status]), told, result.code, args)
 
     def _read(self, intent: r.ActionIntent, result: r.ActionResult, told: dict[str, Any]) -> None:
         self.unread.pop(intent.tool, None)
@@ -182,12 +192,18 @@ class _Fold:
     def facts(self) -> Facts:
         """What is open has no result in this log: it waits, or nobody knows."""
         left = [
-            self.deferred.get(call, Deed(doing(i.tool), "unknown", "other"))
+            self.deferred.get(call, ("", Deed(doing(i.tool), "unknown", "other")))
             for call, i in self.open.items()
             if i.tool != ASK_USER and i.effect != "read"
         ]
         names = tuple(sorted(self.names - {""}))
-        return Facts((*self.deeds.values(), *left), self.reads, tuple(self.assumed), names, tuple(self.unread.values()))
+        deeds = tuple(self._as_it_stands(ref, deed) for ref, deed in (*self.deeds.items(), *left))
+        return Facts(deeds, self.reads, tuple(self.assumed), names, tuple(self.unread.values()))
+
+    def _as_it_stands(self, ref: str, deed: Deed) -> Deed:
+        """What had ended is as the log says; of a task that had not, the log knows only how it once stood."""
+        found = self.standing(ref) if ref and deed.status in _UNDER_WAY else None
+        return deed if found is None else Deed(deed.what, _proved(found, {}))
 
 
 def _made_up_for(old: Deed, its: Aim, by: Aim) -> bool:
@@ -239,7 +255,8 @@ def _flat(args: dict[str, Any]) -> dict[str, Any]:
 def _awaited(record: r.ActionDeferred) -> str:
     if record.awaited == "task":
         state = record.prompt.get("state", "") if is_object(record.prompt) else ""
-        return PHASES.get(str(state), "running")
+        phase = PHASES.get(str(state), "running")
+        return "unsettled" if phase == "unknown" else phase
     return "awaiting" if record.awaited == "approval" else "unknown" if record.awaited == "settle" else "running"
 
 
@@ -249,6 +266,8 @@ def _proved(proof: r.Evidence, told: dict[str, Any]) -> str:
         same = proof.status == "success" and isinstance(warned, list) and not _AS_IT_WAS.isdisjoint(map(str, cast("list[object]", warned)))
         return "unchanged" if same else proof.status
     phase = PHASES.get(proof.status, "unknown")
+    if phase == "unknown" and proof.type == "ticket":
+        return "unsettled"  # a person can find out, and say so
     return "unreadable" if phase == "succeeded" and not proof.complete else phase
 
 

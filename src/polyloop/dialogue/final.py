@@ -18,8 +18,9 @@ from .deeds import GOOD, Deed, Facts
 from .prose import line, quoted
 
 #: Statuses by what they mean for the whole.
-DOUBT: Final = frozenset({"unknown", "unreadable"})
+DOUBT: Final = frozenset({"unknown", "unreadable", "unsettled"})
 OPEN: Final = frozenset({"waiting", "running", "awaiting"})
+GOES_ON: Final = frozenset({"waiting", "running"})
 BAD: Final = frozenset({"failed", "retryable", "not_started", "expired"})
 #: Claims that are told.
 CLAIMS_MAX: Final = 50
@@ -58,16 +59,19 @@ def steps(facts: Facts, result: RunResult, *, asks: bool, heard: bool = False) -
     have, waits = {d.status for d in facts.deeds}, result.waiting.kind if result.waiting and not heard else ""
     unread = bool(facts.unread) and not have & (GOOD | OPEN)
     answer = waits == "answer" or (waits == "run" and asks)
+    stopped = result.reason in ("cancelled", "abandoned")
     table = (
-        ("doubt", bool(have & DOUBT) or waits == "settle" or result.reason in ("unresolved_action", "store_failed")),
+        ("settle", "unsettled" in have),
+        ("doubt", bool(have & (DOUBT - {"unsettled"})) or waits == "settle" or result.reason in ("unresolved_action", "store_failed")),
         ("approval", waits == "approval" or "awaiting" in have),
         ("answer", answer),
-        ("open", bool(have & {"waiting", "running"}) or (waits in ("task", "run") and not answer)),
-        ("resume", heard or result.state == "interrupted"),
+        ("open", bool(have & GOES_ON) or (waits == "run" and not answer)),
+        ("goes_on", bool(have & GOES_ON) and stopped),
+        ("resume", heard or result.state == "interrupted" or (waits == "task" and not have & (GOES_ON | DOUBT))),
         ("part", "partial_success" in have),
         ("failed", unread or bool(have & BAD) or result.reason in BROKEN),
         ("budget", result.reason == "budget_exhausted"),
-        ("cancelled", "cancelled" in have or result.reason in ("cancelled", "abandoned")),
+        ("cancelled", "cancelled" in have or (stopped and not have & (GOES_ON | DOUBT))),
         ("look", "reported" in have),
         ("assumed", bool(facts.assumed)),
     )
@@ -79,18 +83,22 @@ def final(facts: Facts, result: RunResult, lang: Lang, *, asks: bool = False, he
 
     answered, and nobody has gone on with the run since.
     """
+    have = {d.status for d in facts.deeds}
     scope = _lines([d for d in facts.deeds if d.status in SCOPE], lang)
     if facts.reads:
         scope.append(_say("scope.read", lang, count=facts.reads))
     told = [f"wait.{'answer' if asks else result.waiting.kind}"] if result.waiting else [f"run.{result.reason or result.state}"]
-    told = ["state.heard"] if heard else told
+    if heard:
+        told = ["state.heard"]
+    elif told == ["wait.task"] and not have & (GOES_ON | DOUBT):
+        told = ["state.over"]
     state = [_say(code, lang) for code in told if code in FINAL]
     state += _lines([d for d in facts.deeds if d.status not in SCOPE] + list(facts.unread), lang)
-    changed = any(d.status in SCOPE for d in facts.deeds)
+    nothing = [] if have & SCOPE else [_say("scope." + ("begun" if have & GOES_ON else "unclear" if have & DOUBT else "none"), lang)]
     blocks = [
         ["# " + _say(f"end.{conclusion(facts.deeds, result)}", lang)],
         ["## " + _say("part.scope", lang)],
-        ["- " + one for one in ([] if changed else [_say("scope.none", lang)]) + scope],
+        ["- " + one for one in nothing + scope],
         ["## " + _say("part.state", lang)],
         ["- " + one for one in state or [_say("state.none", lang)]],
         ["## " + _say("part.next", lang)],

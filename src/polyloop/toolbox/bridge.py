@@ -203,7 +203,10 @@ class OperationTool(Struct, frozen=True):
             subject = self.of(action.scope)
             entry = await subject.settle(action.key)
             begun = entry.receipt.data.get("taskId") if entry and entry.receipt else None
-            return settled(entry, await subject.task(begun) if begun else None)
+            task = await subject.task(begun) if begun else None
+            if task is not None and fence and token == task.task_id and not task.terminal:  # nobody waits for it any more, and it goes on
+                return Outcome("unknown", (Part(text=json.dumps(shown(task)[0], ensure_ascii=False)),), evidence=(_ticket_evidence(task),))
+            return settled(entry, task)
         except ProblemError:
             return Unknown()  # a service that cannot be asked
 
