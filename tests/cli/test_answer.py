@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from polyloop.cli.arguments import MOST
 from tests import outside
 
 from .conftest import Desk, act
@@ -173,8 +174,11 @@ def test_S1_17_an_option_of_that_name_is_an_option(desk: Desk) -> None:
 
 def test_a_form_without_end_is_refused(desk: Desk, tmp_path: Path) -> None:
     desk.json("run", asking(desk, ASK))
-    code, told = desk.json("answer", "r1", "--form", "/dev/zero")
-    assert (code, told["error"]["details"]["issue"]) == (2, "too_large")
+    with (tmp_path / "endless").open("wb") as file:
+        file.truncate(MOST + 1)
+    for name, issue in (("/dev/zero", "not_readable"), (str(tmp_path / "endless"), "too_large")):
+        code, told = desk.json("answer", "r1", "--form", name)
+        assert (code, told["error"]["details"]["issue"]) == (2, issue)
     code, told = desk.json("answer", "r1", "--form", say(tmp_path, {"answers": {f"k{n}": 1 for n in range(5000)}}))
     assert (code, told["error"]["details"]["field"]) == (2, "answers.k0")
     assert len(json.dumps(told)) < 20_000

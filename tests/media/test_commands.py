@@ -103,12 +103,52 @@ def test_a_task_that_cannot_be_worked_on_here_is_told_all_the_same(cli, monkeypa
         ("--credits", "1"), ("--credits", "x", "--canvas", "c"), ("--credits", "-1", "--canvas", "c"),
         ("--credits", "1", "--canvas", "c", "--session", "s"), ("--credits", "1", "--canvas", "c", "--max-size", "big"),
         ("--credits", "1", "--canvas", "c", "--expires", "tomorrow"),
+        ("--credits", "1", "--session", "x" * 500), ("--credits", "1", "--session", "a\x1fb"),
+        ("--credits", "1", "--session", "s", "--model", "\x1b[31m"),
+        ("--credits", "1", "--session", "s", "--tier", ""), ("--credits", "1", "--session", "s", "--expires", "2020-01-01T00:00:00+00:00"),
         ("--credits", "1", "--canvas", "c", "--expires", "2030-01-01T00:00:00"), ("--credits", "1", "--canvas", "c", "--mode", "smell"),
     ],
 )  # fmt: skip
 def test_a_grant_that_says_nothing_clear_is_refused(cli, words):
     told, code = cli("spend", "grant", *words)
     assert (code, told["error"]["kind"]) == (2, "validation")
+
+
+def test_a_file_as_large_as_a_result_may_be_is_brought_in_and_what_is_no_file_is_not_waited_for(cli, tmp_path):
+    import os
+    import wave
+
+    from polyloop.media import limits
+
+    canvas = cli("canvas", "new", "--title", "t")[0]["canvasId"]
+
+    def upload(name: str):
+        return cli("canvas", "upload", "--canvas", canvas, "--file", name, "--node", "n")
+
+    with wave.open(str(tmp_path / "long.wav"), "wb") as sound:
+        sound.setparams((2, 2, 48_000, 0, "NONE", ""))
+        sound.writeframes(bytes(17 << 20))
+    with (tmp_path / "huge.wav").open("wb") as file:
+        file.truncate(limits.RESULT_BYTES + 1)
+    os.mkfifo(tmp_path / "fifo")
+    for name, why in (("fifo", "regular file"), ("/dev/zero", "regular file"), (".", "folder"), ("huge.wav", str(limits.RESULT_BYTES)), ("none", "")):
+        told, code = upload(name)
+        assert (code, told["error"]["kind"], told["error"]["operation"]) == (2, "validation", "media.upload"), name
+        assert why in told["error"]["message"], name
+    told, code = cli("canvas", "call", "model_list", "--canvas", canvas, "--args", "fifo")
+    assert (code, told["error"]["kind"]) == (2, "validation")
+    told, code = upload("long.wav")
+    assert (code, told["data"]["asset"]["bytes"] > 17 << 20) == (0, True)
+
+
+def test_a_grant_on_a_canvas_of_another_owner_is_given_to_that_owner(cli):
+    canvas = cli("canvas", "new", "--title", "t", "--owner", "alice")[0]["canvasId"]
+    assert cli("spend", "grant", "--canvas", canvas, "--credits", "2")[1] == 2
+    assert cli("spend", "show", "--canvas", canvas)[1] == 2
+    assert cli("spend", "grant", "--canvas", canvas, "--credits", "2", "--owner", "alice")[1] == 0
+    assert [g["credits"] for g in cli("spend", "show", "--canvas", canvas, "--owner", "alice")[0]["grants"]] == ["2"]
+    call = ("canvas", "call", "generate_media", "--canvas", canvas, "--args", "-", "--owner", "alice")
+    assert cli(*call, given=picture())[1] == 10
 
 
 def test_a_file_is_brought_in_and_what_is_none_is_refused(cli, tmp_path):

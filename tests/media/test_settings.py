@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from polyloop.contract.problem import ProblemError
@@ -46,6 +48,30 @@ WRONG = {
     "url": (_file(url="not an address"), "address"),
     "url with a key": (_file(url="https://q.example/?key=1"), "address"),
     "url with a port that is none": (_file(url="https://q.example:99999"), "ort"),
+    "a blank in the url": (_file(url="https://q.example/ x"), "address"),
+    "a url that is not drawn": (_file(url="https://q\\u0001.example"), "address"),
+    "a host that is none": (_file(url="https://a..b"), "address"),
+    "key variable": (_file(graph='key_env = "A=B"'), "key_env"),
+    "key variable with a NUL": (_file(graph='key_env = "A\\u0000"'), "key_env"),
+    "deep": (b"a = " + b"[" * 5000, "nested"),
+    "deep within": (_file("comfyui", graph="graph = " + "{a = " * 400 + "1" + "}" * 400), "nested"),
+    "a workflow that is no JSON": (_file("comfyui", graph=WORKFLOW + "when = 2030-01-01\n", sizes=""), "graph"),
+    "a side that is too long": (_file(sizes='["8193x8"]'), "8193x8"),
+    "too many pixels": (_file(sizes='["8192x8192"]'), "8192x8192"),
+    "pixels of a clip": (_file(mode='"video"', seconds="[1, 2]", sizes='["9000x64"]'), "9000x64"),
+    "a long id": (_file(logical_id=f'"{"x" * 300}"'), "logical_id"),
+    "an id with a control sign": (_file(logical_id='"a\\u001b"'), "logical_id"),
+    "a blank id": (_file(logical_id='" a"'), "logical_id"),
+    "no key": (_file(key='""'), "key"),
+    "no name": (_file(name='""'), "name"),
+    "a name with a control sign": (_file(name='"\\u001b[31m"'), "name"),
+    "no tier": (_file(prices='[{tier = "", credits = "1"}]'), "tier"),
+    "an empty quality": (_file(qualities='[""]'), "qualities"),
+    "a long quality": (_file(qualities=f'["{"x" * 41}"]'), "qualities"),
+    "more references than a call has": (_file(references="{image = 17}"), "image"),
+    "longer prompts than a call has": (_file(prompt_chars="16001"), "prompt_chars"),
+    "no prompt": (_file(prompt_chars="0"), "prompt_chars"),
+    "a length that may be none": (_file(mode='"video"', seconds="[0, 9]"), "seconds"),
     "no graph": (_file("comfyui"), "graph"),
     "a graph for another": (_file("fal", graph=WORKFLOW), "graph"),
     "unknown field of a price": (_file(prices='[{tier = "s", credits = "1", max_heigth = 9}]'), "max_heigth"),
@@ -68,6 +94,22 @@ WRONG = {
     "sound without a place": (_file("comfyui", graph=WORKFLOW, sizes="", mode='"video"', sound="true"), "sound"),
     "a method of this machine": (_file(splits='"colour-regions"'), "splits"),
 }
+
+
+def test_a_channel_without_a_name_is_refused():
+    for channel in ("", "\\u001b[31m", "x" * 200):
+        assert "channel" in _refused(f'[[providers]]\nchannel = "{channel}"\nkind = "fal"\nurl = "https://q.example"\n'.encode())
+
+
+@pytest.mark.parametrize("name", ["media.toml", "gateway.toml"])
+def test_settings_that_are_no_file_are_refused_and_not_waited_for(tmp_path, monkeypatch, name):
+    from polyloop.app import gateway, media
+
+    monkeypatch.setenv("POLYLOOP_HOME", str(tmp_path))
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(ProblemError, match="regular file") as stop:
+        (media if name == "media.toml" else gateway).settings()
+    assert stop.value.problem.kind == "validation"
 
 
 @pytest.mark.parametrize(("data", "word"), WRONG.values(), ids=WRONG)

@@ -39,6 +39,7 @@ from polyloop.journal.carry import Caller, lost
 from polyloop.journal.spending import add_grant, offered
 from polyloop.media import tasks as media_tasks
 from polyloop.media.catalog import Catalog
+from polyloop.media.limits import RESULT_BYTES
 from polyloop.media.picture import libraries
 from polyloop.media.seam import Batch, BatchRow, Placed, Rooms, Seen
 from polyloop.media.settings import Named, Settings, parse
@@ -160,7 +161,7 @@ def surface_of(tx: Tx, tenant: str, owner: str, canvas_id: str) -> CanvasSurface
 def settings() -> Settings:
     """From `media.toml` in POLYLOOP_HOME; without one, the embedded provider alone. Raises ProblemError(validation)."""
     path = Path(os.environ.get("POLYLOOP_HOME") or ".polyloop") / FILE
-    return parse(str(path), read_bytes(path)) if path.exists() else Settings()
+    return parse(str(path), read_bytes(path, operation="media")) if path.exists() else Settings()
 
 
 def media_of(db: Database, tenant: str, found: Settings | None = None, *, moves: bool = False, session: str = "") -> MediaRuntime:
@@ -241,8 +242,8 @@ async def work_media(db: Database, tenant: str, *, watch: bool) -> int:
 
 
 def encoded(path: Path) -> str:
-    """A file as an argument carries it. Raises ProblemError (not_found, local_io, validation)."""
-    return base64.b64encode(read_bytes(path)).decode()
+    """A file as an argument carries it, as large as a result may be. Raises ProblemError (validation)."""
+    return base64.b64encode(read_bytes(path, RESULT_BYTES, "media.upload")).decode()
 
 
 async def save_file(db: Database, tenant: str, out: str, node: str, transient: str, caller: Caller) -> dict[str, Any]:
@@ -254,16 +255,21 @@ async def save_file(db: Database, tenant: str, out: str, node: str, transient: s
     return {"path": str(target), "mimeType": mime, "bytes": landed.bytes, "sha256": landed.sha256}
 
 
-async def grant_spending(store: str, tenant: str, scope: tuple[str, str], grant: Grant) -> Grant:
-    """A person's leave to spend, on a canvas or in a session. Raises ProblemError: not_found for a canvas that is not there."""
+async def grant_spending(store: str, tenant: str, scope: tuple[str, str], grant: Grant, owner: str) -> Grant:
+    """A person's leave to spend, on a canvas or in a session. Raises ProblemError: not_found for a canvas that is not there or not the owner's."""
     from .documents import open_database
 
     with open_database(store, tenant) as db:
-        return await media_of(db, tenant).grant(*scope, grant)
+        return await media_of(db, tenant).grant(*scope, grant, owner)
 
 
-def spent(db: Database, tenant: str, scope: tuple[str, str]) -> list[tuple[Grant, Balance]]:
-    """The grants of a canvas or session, and what of each is used. The session of a run has its grants too."""
+def spent(db: Database, tenant: str, scope: tuple[str, str], owner: str) -> list[tuple[Grant, Balance]]:
+    """The grants of a canvas or session, and what of each is used. The session of a run has its grants too. Raises not_found for a canvas
+
+    that is not the owner's.
+    """
+    if scope[0] == "canvas":
+        db.look(find_canvas, tenant, owner, scope[1])
     scopes = [scope, ("run", scope[1])] if scope[0] == "session" else [scope]
     return [(grant, balance(charges)) for grant, charges in db.look(offered, tenant, scopes)]
 

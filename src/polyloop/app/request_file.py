@@ -13,6 +13,8 @@ from msgspec import Struct, field
 
 from polyloop.contract.problem import ProblemError, problem
 from polyloop.contract.spend import micro, vague
+from polyloop.files import FileProblem, read_named
+from polyloop.journal.carry import is_name
 from polyloop.kernel.objects import Agent, Budget, Json, Segment
 
 #: Largest request, script line file or segment file, bytes.
@@ -50,6 +52,8 @@ class SpendTable(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=
             raise ValueError(f"{field} is no amount")
         if self.max_size and not re.fullmatch(r"[1-9][0-9]{0,4}x[1-9][0-9]{0,4}", self.max_size):
             raise ValueError("max_size is written WIDTHxHEIGHT")
+        if unnamed := next((name for name in (*self.modes, *self.models, *self.tiers) if not is_name(name)), None):
+            raise ValueError(f"{unnamed!r} is no name")
 
 
 class RequestFile(Struct, forbid_unknown_fields=True):
@@ -111,15 +115,14 @@ def refuse(message: str, **details: Json) -> ProblemError:
     return problem("validation", message, operation="run", stage="arguments", details=details)
 
 
-def read_bytes(path: Path) -> bytes:
-    """A file named by a person, whole. Raises ProblemError when it is missing, too large or not readable."""
+def read_bytes(path: Path, limit: int = FILE_BYTES, operation: str = "run") -> bytes:
+    """A file named by a person, whole. Raises ProblemError when it is missing, no regular file, too large or not readable."""
     try:
-        with path.open("rb") as file:
-            data = file.read(FILE_BYTES + 1)
-    except OSError as error:
-        raise refuse(f"cannot read {path}: {error.strerror}") from error
-    if len(data) > FILE_BYTES:
-        raise refuse(f"{path} is larger than {FILE_BYTES} bytes")
+        data = read_named(path, limit)
+    except FileProblem as error:
+        raise problem("validation", f"cannot read {error.message}", operation=operation, stage="arguments") from error
+    if len(data) > limit:
+        raise problem("validation", f"{path} is larger than {limit} bytes", operation=operation, stage="arguments")
     return data
 
 

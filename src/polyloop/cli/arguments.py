@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import json
 import sys
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Final, cast
 
 from polyloop.contract.problem import problem
+from polyloop.files import FileProblem, read_named
 from polyloop.toolbox.permission import MODES, Mode
 
 #: Bytes of one operation's arguments: more than any of them takes, and little enough to be held.
-MOST: Final = 64 << 20
+MOST: Final = 96 << 20
 
 
 def arguments(source: str, operation: str, option: str = "--args") -> dict[str, Any]:
     """Raises ProblemError(validation) for what is no JSON object, or more than MOST bytes."""
     try:
-        with nullcontext(sys.stdin.buffer) if source == "-" else Path(source).open("rb") as file:
-            data = file.read(MOST + 1)
+        data = sys.stdin.buffer.read(MOST + 1) if source == "-" else read_named(Path(source), MOST)
         if len(data) > MOST:
             raise _no_arguments(f"{option}: more than {MOST} bytes", "too_large", operation)
         value = json.loads(data.decode(), object_pairs_hook=_once, parse_constant=_no_constant)
+    except FileProblem as error:
+        raise _no_arguments(f"{option}: {error.message}", "not_readable", operation) from error
     except (OSError, ValueError, RecursionError) as error:
         raise _no_arguments(f"{option}: {error}", "not_json", operation) from error
     if not isinstance(value, dict):

@@ -11,6 +11,7 @@ import typer
 
 from polyloop.app.documents import read_database
 from polyloop.app.media import grant_spending, spent
+from polyloop.clock import SystemClock
 from polyloop.contract.problem import problem
 from polyloop.contract.spend import Balance, Grant, micro
 from polyloop.media.tasks import credits_of
@@ -19,6 +20,7 @@ from .frame import Place, carry_out, placed
 
 app: Final = typer.Typer(no_args_is_help=True, help="Money: what may be spent without asking again.")
 CanvasOption = Annotated[str, typer.Option("--canvas", help="Id of the canvas.")]
+OwnerOption = Annotated[str, typer.Option("--owner", help="Whose canvas.")]
 SessionOption = Annotated[str, typer.Option("--session", help="A session, or the id of a run.")]
 _SIZE: Final = re.compile(r"([1-9][0-9]{0,4})x([1-9][0-9]{0,4})")
 
@@ -43,7 +45,10 @@ def _until(text: str) -> int:
         raise _wrong("expires", "format", "a date and time such as 2030-01-31T12:00:00+08:00") from error
     if at.tzinfo is None:
         raise _wrong("expires", "format", "it needs its time zone")
-    return int(at.timestamp() * 1000)
+    until = int(at.timestamp() * 1000)
+    if until <= SystemClock().now_ms():
+        raise _wrong("expires", "past", "that time is over")
+    return until
 
 
 def _granted(credits_: str, limits: dict[str, Any], size: str, expires: str) -> Grant:
@@ -83,6 +88,7 @@ def grant(
     max_seconds: Annotated[float, typer.Option("--max-seconds", min=0, help="Longest result.")] = 0,
     max_size: Annotated[str, typer.Option("--max-size", metavar="WxH", help="Largest result.")] = "",
     expires: Annotated[str, typer.Option("--expires", help="Until when, with time zone.")] = "",
+    owner: OwnerOption = "local",
 ) -> None:
     """Allow spending on a canvas or in a session, within these limits."""
 
@@ -91,7 +97,7 @@ def grant(
         if wrong := set(named["modes"]) - {"image", "video", "audio"}:
             raise _wrong("mode", "invalid_value", f"there is no mode {min(wrong)}")
         made = _granted(credits_, {**named, "tasks": tasks, "max_seconds": max_seconds}, max_size, expires)
-        return await grant_spending(place.store, place.tenant, _scope(canvas, session), made)
+        return await grant_spending(place.store, place.tenant, _scope(canvas, session), made, owner)
 
     made = carry_out(place, work)
     if place.as_json:
@@ -102,12 +108,12 @@ def grant(
 
 @app.command()
 @placed
-def show(place: Place, canvas: CanvasOption = "", session: SessionOption = "") -> None:
+def show(place: Place, canvas: CanvasOption = "", session: SessionOption = "", owner: OwnerOption = "local") -> None:
     """The grants of a canvas or session, and what of each is used."""
 
     async def work() -> list[tuple[Grant, Balance]]:
         with read_database(place.store, place.tenant) as db:
-            return spent(db, place.tenant, _scope(canvas, session))
+            return spent(db, place.tenant, _scope(canvas, session), owner)
 
     found = carry_out(place, work)
     if place.as_json:

@@ -24,6 +24,11 @@ MODES: Final = ("image", "video", "audio")
 _SIZE: Final = re.compile(r"[1-9][0-9]{0,4}x[1-9][0-9]{0,4}")
 
 
+def is_word(text: str, most: int) -> bool:
+    """Whether it can name something: so many characters that can be seen, without blanks around them."""
+    return 0 < len(text) <= most and text.isprintable() and text == text.strip()
+
+
 class Price(Struct, frozen=True, rename="camel", kw_only=True, forbid_unknown_fields=True):
     """One tier. It holds up to this size and length (0 = any); per `task`, or per `second` of the result. Raises ValueError for no amount."""
 
@@ -36,6 +41,8 @@ class Price(Struct, frozen=True, rename="camel", kw_only=True, forbid_unknown_fi
 
     def __post_init__(self) -> None:
         micro(self.credits)
+        if not is_word(self.tier, limits.LONG_ID):
+            raise ValueError(f"price {self.tier[:120]!r}: its tier is no name")
         if limit := vague({"max_width": self.max_width, "max_height": self.max_height, "max_seconds": self.max_seconds}):
             raise ValueError(f"price {self.tier!r}: {limit} is no amount")
 
@@ -64,7 +71,7 @@ class Model(Struct, frozen=True, rename="camel", kw_only=True, forbid_unknown_fi
     default_seconds: float = 0
     sound: bool = False
     qualities: tuple[str, ...] = ()
-    prompt_chars: int = 16_000
+    prompt_chars: int = limits.PROMPT
     references: References = References()
     prices: tuple[Price, ...] = ()
     synthetic: bool = False
@@ -75,16 +82,38 @@ class Model(Struct, frozen=True, rename="camel", kw_only=True, forbid_unknown_fi
         counts = {"prompt_chars": self.prompt_chars, **{name: getattr(self.references, name) for name in MODES}}
         if wrong := next((size for size in self.sizes if not _SIZE.fullmatch(size)), ""):
             raise ValueError(f"model {self.name!r}: a size is WIDTHxHEIGHT, not {wrong!r}")
+        if wrong := self._unnamed():
+            raise ValueError(f"model {self.name[:120]!r}: {wrong}")
+        if wrong := next((size for size in self.sizes if not _fits(size)), ""):
+            raise ValueError(f"model {self.name!r}: no result may have {wrong} pixels")
+        if most and not (least or self.default_seconds):
+            raise ValueError(f"model {self.name!r}: its seconds begin above 0, or it has default_seconds")
         if not 0 <= least <= most <= limits.SECONDS or (self.default_seconds and not least <= self.default_seconds <= most):
             raise ValueError(f"model {self.name!r}: seconds go from the least to the most, {limits.SECONDS} at most; the default lies between")
         if not most and (wrong := next((price.tier for price in self.prices if price.unit == "second"), None)) is not None:
             raise ValueError(f"model {self.name!r}: price {wrong!r} is per second, and it has no seconds")
-        if wrong := vague(counts):
+        most_of = {"prompt_chars": limits.PROMPT, **dict.fromkeys(MODES, limits.REFERENCES)}
+        if wrong := next((name for name, most in most_of.items() if counts[name] > most), ""):
+            raise ValueError(f"model {self.name!r}: {wrong} is {most_of[wrong]} at most")
+        if wrong := "prompt_chars" if self.prompt_chars < 1 else vague(counts):
             raise ValueError(f"model {self.name!r}: {wrong} is no amount")
+
+    def _unnamed(self) -> str:
+        """Which of its names is none, "" = all are: what no call can say, nobody could choose."""
+        named = {"name": (self.name, limits.TITLE), "channel": (self.channel, limits.LONG_ID), "key": (self.key, limits.LONG_ID)}
+        named |= {"logical_id": (self.logical_id, limits.LONG_ID)} if self.logical_id else {}
+        wrong = next((field for field, (text, most) in named.items() if not is_word(text, most)), "")
+        wrong = wrong or ("qualities" if not all(is_word(quality, limits.QUALITY) for quality in self.qualities) else "")
+        return f"its {wrong} is no name" if wrong else ""
 
     @property
     def selection(self) -> dict[str, str]:
         return {"logicalModelId": self.logical_id} if self.logical_id else {"channelId": self.channel, "channelModelKey": self.key}
+
+
+def _fits(size: str) -> bool:
+    width, height = map(int, size.split("x"))
+    return max(width, height) <= limits.SIDE_PX and width * height <= limits.PIXELS
 
 
 class Wish(Struct, frozen=True, kw_only=True):
@@ -184,8 +213,8 @@ def quoted(model: Model, asked: Wish) -> Quote | None:
     for price in model.prices:
         if price.unit == "second" and not asked.seconds:
             continue
-        limits = ((asked.width, price.max_width), (asked.height, price.max_height), (asked.seconds, price.max_seconds))
-        if any(limit and value > limit for value, limit in limits):
+        held = ((asked.width, price.max_width), (asked.height, price.max_height), (asked.seconds, price.max_seconds))
+        if any(limit and value > limit for value, limit in held):
             continue
         amount = micro(price.credits) if price.unit == "task" else -int(-micro(price.credits) * asked.seconds // 1)
         return Quote(

@@ -15,13 +15,15 @@ READ: Final = "media.read.v1"
 #: No outer blanks, no control characters.
 _CONTROL: Final = r"\x00-\x1f\x7f-\x9f\u2028\u2029"
 ID: Final[dict[str, Any]] = {"type": "string", "maxLength": 80, "pattern": rf"^[^\s{_CONTROL}]([^{_CONTROL}]*[^\s{_CONTROL}])?$"}
-_LONG_ID: Final = {**ID, "maxLength": 120}
+_LONG_ID: Final = {**ID, "maxLength": limits.LONG_ID}
 #: A text that says something; not every store can keep a NUL.
 _TEXT: Final = r"^[^\x00]*[^\s\x00][^\x00]*$"
 _WHOLE: Final = r"^[^\x00]*$"
 _TITLE: Final = {"type": "string", "maxLength": 240, "pattern": _TEXT}
-_PROMPT: Final = {"type": "string", "maxLength": 16_000, "pattern": _TEXT}
-_QUALITY: Final = {"type": "string", "maxLength": 40, "pattern": _WHOLE}
+_PROMPT: Final = {"type": "string", "maxLength": limits.PROMPT, "pattern": _TEXT}
+_QUALITY: Final = {"type": "string", "maxLength": limits.QUALITY, "pattern": _WHOLE}
+#: A file as large as a result may be, in base64.
+_FILE_CHARS: Final = -(-limits.RESULT_BYTES // 3) * 4
 _HASH: Final = {
     "type": "string",
     "maxLength": 200,
@@ -120,7 +122,7 @@ RECOVER: Final = _leaf(
     output=_TOLD,
 )  # fmt: skip
 UPLOAD: Final = _leaf(
-    "upload", {"nodeId": ID, "title": _TITLE, "file": {"type": "string", "maxLength": 64 << 20, "description": "the file, base64"}},
+    "upload", {"nodeId": ID, "title": _TITLE, "file": {"type": "string", "maxLength": _FILE_CHARS, "description": "the file, base64"}},
     "nodeId", "title", "file", effect="write",
     steps=(Step("place", effect=True, reply=Shape({"type": "object", "required": ["nodeId", "snapshotHash"]}), echo=("nodeId",)),), output=_TOLD,
 )  # fmt: skip

@@ -39,5 +39,6 @@ REFUSALS: Final = 5
 SILENT_MS: Final = 15 * 60 * 1000
 #: Longest a task that nothing is known of is asked about.
 UNKNOWN_MS: Final = 24 * 3600 * 1000
-#: Characters of the id and of the title of a node.
+#: Characters of the id and of the title of a node; of other ids; of a prompt; of a word for a quality.
 NODE_ID, TITLE = 80, 240
+LONG_ID, PROMPT, QUALITY = 120, 16_000, 40

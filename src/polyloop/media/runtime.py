@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from ..contract.ledger import Entry
 from ..contract.operation import Answer
-from ..contract.problem import ProblemError, problem
+from ..contract.problem import FieldProblem, ProblemError, bad_arguments, problem
 from ..contract.session import Session
 from ..contract.spend import Grant
 from ..contract.task import Ticket
@@ -23,7 +23,7 @@ from ..db import tasks as rows
 from ..files.threads import in_thread
 from ..journal import operations, spending
 from ..journal.book import Book
-from ..journal.carry import Caller, Carried, answer_of, apart, asked, check_session, parted, typed
+from ..journal.carry import Caller, Carried, answer_of, apart, asked, check_session, is_name, parted, typed
 from . import looking, people, store, tasks, wishes
 from .desk import Desk
 from .leaves import TASK_GET
@@ -155,13 +155,18 @@ class MediaRuntime(Book):
         with typed("media.file"):
             return await self.db.read(look)
 
-    async def grant(self, scope: str, subject: str, grant: Grant) -> Grant:
-        """A person's leave to spend. `scope` = canvas, session or run. Raises not_found for a canvas that is not there."""
+    async def grant(self, scope: str, subject: str, grant: Grant, owner: str = Caller().owner) -> Grant:
+        """A person's leave to spend. `scope` = canvas, session or run. Raises not_found for a canvas that is not the owner's, and validation
+        for names that are none.
+        """
+        named = {"session": (subject,) if scope != "canvas" else (), "model": grant.models, "tier": grant.tiers}
+        if wrong := [field for field, names in named.items() if not all(map(is_name, names))]:
+            raise bad_arguments([FieldProblem(field, "invalid_value", "a text of 1 to 200 printable characters") for field in wrong])
         made = replace(grant, id=f"grant-{self._new_id()}")
 
         def work(tx: Tx) -> None:
             if scope == "canvas":
-                self.rooms.surface_of(tx, self.tenant, Caller().owner, subject)
+                self.rooms.surface_of(tx, self.tenant, owner, subject)
             spending.add_grant(tx, self.tenant, scope, subject, made, self._now_ms())
 
         with typed("spend.grant"):

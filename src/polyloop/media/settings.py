@@ -17,9 +17,10 @@ the environment variable that holds one.
 
 from __future__ import annotations
 
+import json
 import tomllib
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 import msgspec
@@ -27,8 +28,12 @@ from msgspec import Struct
 
 from ..contract.problem import problem
 from ..contract.snapshot import digest
+from . import limits
 from .carries import KINDS, beyond
-from .catalog import EMBEDDED, Catalog, Model
+from .catalog import EMBEDDED, Catalog, Model, is_word
+
+#: Characters of an address.
+_URL_CHARS: Final = 2_000
 
 
 class Named(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -48,11 +53,34 @@ class Named(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise ValueError(f"provider {self.channel!r}: there is no kind {self.kind!r}, but {', '.join(KINDS)}")
+        for field, text in {"channel": self.channel, **({"key_env": self.key_env} if self.key_env else {})}.items():
+            if not is_word(text, limits.LONG_ID) or (field == "key_env" and "=" in text):
+                raise ValueError(f"provider {self.channel[:120]!r}: {field} is no name: {text[:120]!r}")
         parts = urlsplit(self.url)
+        if not is_word(self.url, _URL_CHARS) or " " in self.url or not _is_host(parts.hostname or ""):
+            raise ValueError(f"provider {self.channel!r}: no address of a provider: {self.url[:120]!r}")
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0 or parts.username or parts.query or parts.fragment:
             raise ValueError(f"provider {self.channel!r}: no address of a provider: {self.url[:120]!r}")
         if (self.kind == "comfyui") != bool(self.graph):
             raise ValueError(f"provider {self.channel!r}: a comfyui server has a graph, and no other has one")
+        if not _sendable(self.graph):
+            raise ValueError(f"provider {self.channel!r}: its graph holds what is no JSON")
+
+
+def _sendable(graph: dict[str, Any]) -> bool:
+    """Whether it can be said in JSON."""
+    try:
+        json.dumps(graph, allow_nan=False)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _is_host(name: str) -> bool:
+    try:
+        return bool(name.encode("idna"))
+    except UnicodeError:
+        return False
 
 
 class _File(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -71,6 +99,8 @@ def parse(name: str, data: bytes) -> Settings:
     """Raises ProblemError(validation) naming the file and what is wrong in it."""
     try:
         found = msgspec.convert(_wired(tomllib.loads(data.decode())), _File)
+    except RecursionError as error:
+        raise problem("validation", f"{name}: it is nested too deeply", operation="media", stage="settings") from error
     except (ValueError, msgspec.ValidationError) as error:
         raise problem("validation", f"{name}: {error}", operation="media", stage="settings") from error
     models = (*EMBEDDED, *found.models)
