@@ -148,3 +148,53 @@ def test_layers_without_their_node_are_recovered_all_together(here):
     done, _ = here.call("task_get", {"taskId": task})
     assert done["result"]["nodeIds"] == told["data"]["nodeIds"]
     assert [here.node(n)["asset"]["assetId"] for n in told["data"]["nodeIds"]] == [layer["asset"]["assetId"] for layer in lost["result"]["layers"]]
+
+
+def test_S1_37_a_result_whose_node_was_deleted_is_not_told_as_on_it(here):
+    task = made(here)
+    here.worker.all()
+    assert here.call("task_get", {"taskId": task})[0]["writeback"] == {"outcome": "applied", "nodeId": "p1"}
+    person(here, "delete_nodes", nodeIds=["p1"])
+    gone = {"outcome": "not_applied", "reason": "node_gone", "nodeId": "p1"}
+    told, code = here.call("task_get", {"taskId": task})
+    assert (told["writeback"], told["complete"], code) == (gone, True, 0), "the file is there, and paid"
+    again, _ = here.call("generate_media", picture("p1", "wish p1"))
+    assert (again["taskId"], again["writeback"]) == (task, gone), "the same wish is told so too"
+    person(here, "undo")
+    assert here.call("task_get", {"taskId": task})[0]["writeback"] == {"outcome": "applied", "nodeId": "p1"}
+
+
+def test_a_person_who_says_yes_to_the_wish_again_gets_it_where_its_node_is_gone(here):
+    task = made(here)
+    here.worker.all()
+    assert here.call("generate_media", picture("p1", "wish p1"), approved_by="ann")[0]["taskId"] == task, "it is there"
+    person(here, "delete_nodes", nodeIds=["p1"])
+    again, _ = here.call("generate_media", picture("p1", "wish p1"), approved_by="ann")
+    assert again["taskId"] != task
+    assert here.call("generate_media", picture("p1", "wish p1"), approved_by="ann")[0]["taskId"] == again["taskId"], "once"
+    here.worker.all()
+    assert shown(here) == ("succeeded", True)
+
+
+def test_layers_of_which_one_was_deleted_are_not_all_there(here):
+    import base64
+
+    from tests.media.scenes import scene
+
+    here.call("upload", {"nodeId": "src", "title": "photo", "file": base64.b64encode(scene("two things")[0]).decode()})
+    wish = {"prompt": "part it", "nodeId": "cut", "title": "layers", "referenceNodeIds": ["src"], "logicalModelId": "local-colour-regions"}
+    task = here.call("image_layer_split", wish)[0]["taskId"]
+    here.worker.all()
+    assert here.call("task_get", {"taskId": task})[0]["writeback"]["outcome"] == "applied"
+    person(here, "delete_nodes", nodeIds=["cut_2"])
+    assert here.call("task_get", {"taskId": task})[0]["writeback"]["reason"] == "node_gone"
+
+
+def test_a_task_whose_canvas_is_gone_says_so(here):
+    import asyncio
+
+    task = made(here)
+    here.worker.all()
+    here.db.write_sync(lambda tx: tx.run("delete from canvas where id = ?", here.canvas))
+    [told] = asyncio.run(here.media.tasks(""))
+    assert (told.task_id, told.writeback["reason"]) == (task, "canvas_gone")

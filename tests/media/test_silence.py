@@ -190,3 +190,36 @@ def test_nobody_waits_for_a_provider_that_is_not_set_up_here_and_after_a_day_it_
     clock.now += limits.UNKNOWN_MS + limits.ASK_AGAIN_MS
     worker.all()
     assert _told(here, ticket)[1] == ("failed", "refunded")
+
+
+def test_the_cause_of_an_unknown_submission_is_kept_whatever_asking_again_meets(here, play):
+    ticket, _ = here.call("generate_media", picture())
+    clock = Clock()
+    played(here, play.ScriptedProvider(submit=[play.LOST]), clock).one()
+    cause, _ = _told(here, ticket)
+    for find in ([None], [play.DOWN], [play.REFUSED], [None]):
+        clock.pause(120)
+        provider = play.ScriptedProvider(find=find)
+        played(here, provider, clock).one()
+        assert provider.count("find") == 1
+        told, ended = _told(here, ticket)
+        assert ended == ("unknown", "uncertain")
+        assert (told["error"]["kind"], told["error"]["message"]) == (cause["error"]["kind"], cause["error"]["message"])
+        assert told["error"]["details"]["latest"]["message"] != cause["error"]["message"]
+    clock.pause(120)
+    played(here, None, clock).one()
+    assert "not set up" in _told(here, ticket)[0]["error"]["details"]["latest"]["message"]
+    here.call("task_settle", {"taskId": ticket["taskId"], "as": "charged"}, approved_by="person")
+    assert _told(here, ticket)[0]["error"]["message"] == cause["error"]["message"], "and a person who settles it is told it"
+
+
+def test_a_task_that_is_found_again_and_lost_again_tells_the_new_cause(here, play):
+    ticket, _ = here.call("generate_media", picture())
+    clock = Clock()
+    played(here, play.ScriptedProvider(submit=[play.LOST]), clock).one()
+    clock.pause(120)
+    provider = play.ScriptedProvider(find=[Job("j")], poll=[Found("unknown")])
+    worker = played(here, provider, clock)
+    worker.one(), worker.one()
+    told, ended = _told(here, ticket)
+    assert (ended, told["error"]["message"]) == (("unknown", "uncertain"), "the provider knows nothing of it")

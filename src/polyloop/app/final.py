@@ -52,7 +52,7 @@ def _tasks(runs: Runs, canvas: str) -> Generator[Standing]:
         if found is None or found.kind not in media.KINDS:
             return ticket_of(found) if found else None
         body = media.body_of(found)
-        return media.told(tx, found, body) if body.canvas == canvas else None
+        return media.told(tx, found, body, None) if body.canvas == canvas else None
 
     with ExitStack() as opened:
 

@@ -53,8 +53,15 @@ class Outcomes:
         return after
 
     def unknown(self, task: Task, body: Body, why: Problem) -> None:
-        """Its money stays held; it is asked about now and then, for a day."""
+        """Its money stays held; it is asked about now and then, for a day. Its cause stays the one it became unknown by: what asking again
+
+        met since stands beside it, as `details.latest`.
+        """
         now = self.now_ms()
+        if task.state == "unknown" and (first := t.body_of(task).error):
+            latest = {"kind": why.kind, "message": why.message}
+            same = (why.kind, why.message) == (first.kind, first.message)
+            why = first if same else replace(first, details=first.details | {"latest": latest})
         since = body.silent if task.state == "unknown" and body.silent else now
         kept = replace(body, error=why, silent=since)
         due = NEVER if now - since > limits.UNKNOWN_MS else now + limits.ASK_AGAIN_MS

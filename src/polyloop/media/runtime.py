@@ -96,10 +96,13 @@ class MediaRuntime(Book):
 
         def look(tx: Tx) -> MediaTicket:
             task, body = tasks.find(tx, self.tenant, caller.owner, caller.within, task_id)
-            return tasks.told(tx, task, body)
+            return self._told(tx, task, body)
 
         with typed("media.task_get"):
             return await self.db.read(look)
+
+    def _told(self, tx: Tx, task: rows.Task, body: tasks.Body) -> MediaTicket:
+        return tasks.told(tx, task, body, self.rooms.found(tx, body.owner, body.canvas))
 
     async def _moved(self, task_id: str, caller: Caller, session: str = "") -> None:
         """One move of a task that is the caller's, and of this session; what is not, is not touched. Raises ProblemError when it cannot be
@@ -134,7 +137,7 @@ class MediaRuntime(Book):
 
         def look(tx: Tx) -> list[Ticket]:
             own = [found for found in rows.of_session(tx, self.tenant, session) if found.kind in tasks.KINDS]
-            return [tasks.told(tx, found, tasks.body_of(found)) for found in own]
+            return [self._told(tx, found, tasks.body_of(found)) for found in own]
 
         with typed("media.task"):
             return await self.db.read(look)

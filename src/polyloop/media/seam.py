@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from ..contract.leaf import Call, Conclusion, Operation, Prepared
 from ..contract.ledger import Entry
-from ..contract.problem import problem
+from ..contract.problem import ProblemError, problem
 from ..contract.session import Session
 from ..contract.spend import Charge, Purse
 from ..db import Tx
@@ -108,6 +108,15 @@ class Rooms(Struct, frozen=True, kw_only=True):
     catalog: Catalog
     surface_of: SurfaceOf
     purse: Purse | None = None
+
+    def found(self, tx: Tx, owner: str, canvas: str) -> Surface | None:
+        """None = it is not there any more."""
+        try:
+            return self.surface_of(tx, self.tenant, owner, canvas)
+        except ProblemError as stop:
+            if stop.problem.kind != "not_found":
+                raise
+            return None
 
     def charge(self, tx: Tx, made: Charge, session: str, at: int) -> None:
         """Raises as `spending.charge`."""

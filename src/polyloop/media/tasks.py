@@ -24,6 +24,7 @@ from ..db.tasks import NEVER, Task
 from ..journal import spending
 from . import limits
 from .provider import Job, Mode, Reference, Work
+from .seam import Surface
 from .store import add_to_batch, asset_bytes, find_asset, of_batch, to_be_cancelled
 
 #: When a row of a batch is due that waits for others to end.
@@ -145,8 +146,11 @@ def shape_of(task: Task, body: Body) -> Work:
     )  # fmt: skip
 
 
-def told(tx: Tx, task: Task, body: Body) -> MediaTicket:
-    """A task as it stands, its file read again. A file that cannot be read is no result."""
+def told(tx: Tx, task: Task, body: Body, surface: Surface | None) -> MediaTicket:
+    """A task as it stands, its file read again and its nodes looked for. A file that cannot be read is no result. `surface` None = its canvas
+
+    is gone.
+    """
     result, error = None, body.error
     if task.state == "succeeded":
         try:
@@ -156,7 +160,7 @@ def told(tx: Tx, task: Task, body: Body) -> MediaTicket:
     made = MediaTicket(
         task_id=task.id, kind=task.kind, state=task.state, complete=result is not None, node_id=body.node, title=body.title,
         result=UNSET if result is None else result, synthetic=body.spec.synthetic, submission=_submission(body),
-        writeback=_writeback(body), billing=billing(tx, task.tenant, body), cancellation_source=_canceller(tx, task),
+        writeback=_writeback(body, surface), billing=billing(tx, task.tenant, body), cancellation_source=_canceller(tx, task),
     )  # fmt: skip
     return made if error is None else replace(made, error=error)
 
@@ -216,8 +220,17 @@ def _submission(body: Body) -> dict[str, Any]:
     return {"outcome": body.submission or "not_submitted", **job}
 
 
-def _writeback(body: Body) -> dict[str, Any]:
-    return {"outcome": body.writeback or "pending", **({"reason": body.reason} if body.reason else {}), "nodeId": body.node}
+def gone(body: Body, surface: Surface | None) -> str:
+    """Why what was put on nodes is not, or not all, there any more; "" = it is, or never was."""
+    if body.writeback != "applied":
+        return ""
+    return "canvas_gone" if surface is None else "" if all(surface.seen(name) for name in nodes_of(body)) else "node_gone"
+
+
+def _writeback(body: Body, surface: Surface | None) -> dict[str, Any]:
+    lost = gone(body, surface)
+    outcome, reason = ("not_applied", lost) if lost else (body.writeback or "pending", body.reason)
+    return {"outcome": outcome, **({"reason": reason} if reason else {}), "nodeId": body.node}
 
 
 def billing(tx: Tx, tenant: str, body: Body) -> dict[str, Any]:

@@ -214,9 +214,13 @@ def _about(asked: Asked) -> dict[str, Any]:
 
 
 def existing(asked: Asked, draft: Draft, intent: str) -> str:
-    """The task that is this wish already, alive or done; "" = none. A person who says yes to another one, as another node, gets it."""
-    another = bool(asked.caller.approved_by or asked.caller.plan_id)
-    return next((task for task, body in standing(asked, draft, intent) if not another or body.node == asked.args["nodeId"]), "")
+    """The task that is this wish already, alive or done; "" = none. A person who says yes to another one gets it: as another node, or as the
+
+    same where the result is not on it any more.
+    """
+    another, node = bool(asked.caller.approved_by or asked.caller.plan_id), asked.args["nodeId"]
+    known = standing(asked, draft, intent)
+    return next((task for task, body in known if not another or (body.node == node and not tasks.gone(body, asked.surface))), "")
 
 
 def standing(asked: Asked, draft: Draft, intent: str) -> list[tuple[str, Body]]:
@@ -335,7 +339,7 @@ def _split(asked: Asked) -> Plan:
 
 def _task(asked: Asked) -> Plan:
     task, body = tasks.find(asked.tx, asked.tenant, asked.caller.owner, asked.canvas_id, asked.args["taskId"])
-    answer = as_wire(tasks.told(asked.tx, task, body))
+    answer = as_wire(tasks.told(asked.tx, task, body, asked.surface))
     return Plan(prepared=Prepared(), act=lambda _: answer, end=lambda reply: Conclusion(data=reply))
 
 
