@@ -197,10 +197,14 @@ class Send(Struct, frozen=True):
 
 
 class Find(Struct, frozen=True):
-    """-> the reply that was given, None = proved absent and fenced, or Problem = cannot tell. Reads only, never sends."""
+    """-> the reply that was given, None = proved absent and fenced, or Problem = cannot tell. Reads only, never sends.
+
+    `target` = what its operation is about.
+    """
 
     step_id: str
     step: Step
+    target: Mapping[str, Any] = {}
 
 
 class Conclude(Struct, frozen=True):

@@ -84,7 +84,7 @@ def reconcile(op: Operation, entry: Entry) -> Process[Entry]:
             continue  # the proof speaks for it
         status, why = record.status, failures.get(record.name)
         if status == "unknown" or (step.awaits and status != "success"):
-            answer = yield leaf.Find(entry.step_id(record.name), step)
+            answer = yield leaf.Find(entry.step_id(record.name), step, entry.target)
             if answer is None:
                 status, why = "not_started", ABSENT if step.effect else None
             elif not isinstance(answer, Problem):

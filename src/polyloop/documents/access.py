@@ -67,7 +67,8 @@ def _edits(r: Any) -> Sequence[Need]:
 
 
 #: What each request needs: (node, role) pairs. Lists name none: they hold what a user has a role on, and nothing else. A copy is all
-#: of its maker's, the files in it too: so it takes the role that may have them. What is asked of a task: `admit_task`.
+#: of its maker's, the files in it too: so it takes the role that may have them. What is asked of a task: `admit_task`;
+#: of a step: `_admit_find`.
 NEEDS: Final[dict[type, Callable[[Any], Sequence[Need]]]] = {
     ask.Create: lambda r: [(r.container, "EDITOR")], ask.Copy: lambda r: [(r.source, "DOWNLOADER"), (r.container, "EDITOR")],
     ask.Edit: _edits, ask.Revert: _edits, ask.Save: _edits, ask.Put: _put, ask.Purge: lambda r: [(r.node, "MANAGER")],
@@ -93,8 +94,10 @@ def role_of(tx: Tx, tenant: str, user: str, node: str) -> int:
 
 def admit(tx: Tx, tenant: str, user: str, request: object) -> None:
     """Raises not_found or permission_denied unless this user may ask this. "" may ask anything."""
-    if not user or (isinstance(request, ask.Facts) and _wrote(tx, tenant, request)):
+    if not user or (isinstance(request, ask.Facts) and _wrote(tx, tenant, user, request)):
         return
+    if isinstance(request, ask.Find):
+        _admit_find(tx, tenant, user, request)
     if isinstance(request, ask.Cancel):
         admit_task(tx, tenant, user, request.task)
     _has(tx, tenant, user, NEEDS[type(request)](request))
@@ -126,12 +129,22 @@ def _has(tx: Tx, tenant: str, user: str, needs: Sequence[Need]) -> None:
             raise _denied(node, has, needed)
 
 
-def _wrote(tx: Tx, tenant: str, r: ask.Facts) -> bool:
-    """Whether the step named wrote exactly what is asked about, in that very revision; of anything else it proves nothing."""
+def _admit_find(tx: Tx, tenant: str, user: str, r: ask.Find) -> None:
+    """Who may write where a step is about, or made it. Anybody else is told the same, whether it was or not. Raises not_found."""
+    known = store.recall_write(tx, tenant, r.step_id)
+    if known is not None and known.reply is not None and known.who == user and json.loads(known.reply).get("nodeId") == r.node:
+        return
+    there = r.node and store.find_node(tx, tenant, r.node) is not None
+    if not r.node or not _edits_there(tx, tenant, user, r.node if there else r.container):
+        raise problem("not_found", "there is no such step", stage="resolve")
+
+
+def _wrote(tx: Tx, tenant: str, user: str, r: ask.Facts) -> bool:
+    """Whether this user wrote exactly what is asked about by the step named, in that very revision; of anything else it proves nothing."""
     known = store.recall_write(tx, tenant, r.step) if r.step else None
-    if known is None or known[1] is None:
+    if known is None or known.reply is None or known.who not in (user, None):
         return False
-    did = json.loads(known[1])
+    did = json.loads(known.reply)
     named = {"nodeId": r.node, "revision": r.revision, "version": r.version or None}
     named |= {"kind": r.kind, "item": r.item, "seq": r.seq} if r.seq else {}
     return all(did.get(name) == value for name, value in named.items() if value is not None)

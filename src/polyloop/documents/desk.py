@@ -183,7 +183,8 @@ class Desk:
             return media.landed(self._plan.memo)
         if command.step.name in LOCAL:
             return self.run(serve, self.tenant, ask.Find(step_id=command.step_id))["reply"]
-        found = self.send(ask.Find(step_id=command.step_id), "")
+        node, box = command.target.get("nodeId", ""), command.target.get("container", {}).get("id", "")
+        found = self.send(ask.Find(step_id=command.step_id, node=node, container=box), "")
         if is_object(found) and "reply" in found:
             return found["reply"]
         return Problem("invalid_response", "the service told nothing about this step", execution_started=None)

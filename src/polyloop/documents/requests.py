@@ -216,9 +216,14 @@ class Facts(Ask, frozen=True, kw_only=True):
 
 
 class Find(Ask, frozen=True, kw_only=True):
-    """What became of a step: `{"reply": ...}`, or null: it never was, and from now on never will be."""
+    """What became of a step: `{"reply": ...}`, or null: it never was, and from now on never will be.
+
+    `node` = what the step is about, and `container` = where that is to stand if it is not there yet; "" = any, for the owner alone.
+    """
 
     step_id: StepId
+    node: Annotated[str, Meta(max_length=100, pattern=NO_NUL)] = ""
+    container: Annotated[str, Meta(max_length=100, pattern=NO_NUL)] = ""
 
 
 #: What is kept beside the journal, and never comes over a transport: a task says in which folder of this machine a file shall stand.

@@ -38,15 +38,14 @@ def serve(tx: Tx, tenant: str, request: ask.Request | ask.Local, step_id: str = 
         raise problem("validation", "a write needs a step id", stage="arguments")
     asked = digest(as_wire(request))
     known = store.recall_write(tx, tenant, step_id)
-    if known is not None:
-        was, reply = known
-        if reply is None:
-            raise problem("conflict", "this step was declared absent and cannot begin any more", stage="write")
-        if was != asked:
+    if known is not None and known.reply is not None:
+        if known.request != asked:
             raise problem("conflict", "another write was made under this step id", stage="write")
-        return json.loads(reply)
+        return json.loads(known.reply)
+    if known is not None and known.fenced_at(getattr(request, "node", "")):
+        raise problem("conflict", "this step was declared absent and cannot begin any more", stage="write")
     reply = _WRITES[type(request)](tx, tenant, request, step_id)
-    store.log_write(tx, tenant, step_id, asked, reply)
+    store.log_write(tx, tenant, step_id, store.Written(asked, msgspec.json.encode(reply).decode(), user))
     return reply
 
 
@@ -361,10 +360,15 @@ def _facts(tx: Tx, tenant: str, r: ask.Facts) -> ask.Reply:
 
 
 def _find(tx: Tx, tenant: str, r: ask.Find) -> ask.Reply:
+    """A fence holds at the node it was put up at, so that nobody fences what is done elsewhere. Who asks has been `admit`ted."""
     known = store.recall_write(tx, tenant, r.step_id)
-    if known is None:
-        store.log_write(tx, tenant, r.step_id, "", None)
-    return {"reply": json.loads(known[1]) if known and known[1] is not None else None}
+    if known is not None and known.reply is not None:
+        reply = json.loads(known.reply)
+        return {"reply": reply if not r.node or reply.get("nodeId") == r.node else None}
+    if known is None or not known.fenced_at(r.node):
+        nodes = sorted({r.node, *(json.loads(known.request) if known else ())}) if r.node else None
+        store.log_write(tx, tenant, r.step_id, store.Written(json.dumps(nodes) if nodes else "", None, None))
+    return {"reply": None}
 
 
 _WRITES: Final[dict[type, Callable[[Tx, str, Any, str], ask.Reply]]] = {

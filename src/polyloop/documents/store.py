@@ -9,6 +9,7 @@ hashes of its blocks with their ids and positions: it follows from the hash befo
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 from urllib.parse import quote
@@ -104,7 +105,12 @@ _TASKS: Final = {
 }
 #: For finding whether bytes are still used.
 _MARKS: Final = "create index doc_item_mark on doc_item (tenant, mark, until_seq) where kind = 'media'"
-SCHEMAS: Final = (JOURNAL, Schema("documents", (_TABLES, _MOVED, tasks.TABLES + _UPLOADS, index.STEP, _ITEMS, _BLOBS, index.UNTIL, _TASKS, _MARKS)))
+#: By whom a write was made: who made one is told of it.
+_WHO: Final = "alter table doc_write add column who text"
+SCHEMAS: Final = (
+    JOURNAL,
+    Schema("documents", (_TABLES, _MOVED, tasks.TABLES + _UPLOADS, index.STEP, _ITEMS, _BLOBS, index.UNTIL, _TASKS, _MARKS, _WHO)),
+)
 
 
 class Node(Struct, frozen=True, kw_only=True):
@@ -379,15 +385,32 @@ def erase(tx: Tx, tenant: str, node_id: str) -> None:
 # --- the write log ---------------------------------------------------------------------------------------------------
 
 
-def recall_write(tx: Tx, tenant: str, step_id: str) -> tuple[str, str | None] | None:
-    """The digest of what was asked under a step id and the reply given; reply None = fenced."""
-    row = tx.row("select request, reply from doc_write where tenant = ? and step = ?", tenant, step_id)
-    return (row[0], row[1]) if row else None
+class Written(Struct, frozen=True):
+    """What is known of a step: the digest of what was asked, the reply in JSON, and by whom (None = not kept then).
+
+    Reply None = fenced, and `request` then names in JSON the nodes it is fenced at; "" = at any.
+    """
+
+    request: str
+    reply: str | None
+    who: str | None
+
+    def fenced_at(self, node: str) -> bool:
+        return self.reply is None and (self.request == "" or node in json.loads(self.request))
 
 
-def log_write(tx: Tx, tenant: str, step_id: str, request: str, reply: dict[str, Any] | None) -> None:
-    text = None if reply is None else msgspec.json.encode(reply).decode()
-    tx.run("insert into doc_write (tenant, step, request, reply) values (?, ?, ?, ?)", tenant, step_id, request, text)
+def recall_write(tx: Tx, tenant: str, step_id: str) -> Written | None:
+    row = tx.row("select request, reply, who from doc_write where tenant = ? and step = ?", tenant, step_id)
+    return Written(*row) if row else None
+
+
+def log_write(tx: Tx, tenant: str, step_id: str, done: Written) -> None:
+    """Over a fence, where there is one; never over a reply."""
+    tx.run(
+        "insert into doc_write (tenant, step, request, reply, who) values (?, ?, ?, ?, ?) on conflict (tenant, step) do update"
+        " set request = excluded.request, reply = excluded.reply, who = excluded.who where doc_write.reply is null",
+        tenant, step_id, done.request, done.reply, done.who,
+    )  # fmt: skip
 
 
 def new_block_id(step_id: str, number: int) -> str:
