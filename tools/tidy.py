@@ -39,7 +39,7 @@ LONG: dict[str, int] = {}
 BUDGETS = {
     "kernel": 3000, "contract": 1400, "words": 640,
     "db": 900, "files": 600, "journal": 400, "stores": 900,
-    "documents": 3450, "canvas": 3300, "media": 3300, "dialogue": 900, "gateway": 1600, "workspace": 1000, "engines": 500, "formats": 3200,
+    "documents": 3550, "canvas": 3300, "media": 3300, "dialogue": 900, "gateway": 1600, "workspace": 1000, "engines": 500, "formats": 3200,
     "toolbox": 1400, "views": 700, "phases": 700, "audit": 2000, "environments": 400,
     "app": 2480, "testing": 3200, "cli": 2050, "server": 1200,
 }  # fmt: skip

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from ..contract.problem import problem
 from ..db import Tx
-from . import items, store, tasks
+from . import items, store, tasks, writes
 from . import requests as ask
 from .index import Seen
 from .store import OPEN
@@ -131,7 +131,7 @@ def _has(tx: Tx, tenant: str, user: str, needs: Sequence[Need]) -> None:
 
 def _admit_find(tx: Tx, tenant: str, user: str, r: ask.Find) -> None:
     """Who may write where a step is about, or made it. Anybody else is told the same, whether it was or not. Raises not_found."""
-    known = store.recall_write(tx, tenant, r.step_id)
+    known = writes.recall(tx, tenant, r.step_id)
     if known is not None and known.reply is not None and known.who == user and json.loads(known.reply).get("nodeId") == r.node:
         return
     there = r.node and store.find_node(tx, tenant, r.node) is not None
@@ -141,7 +141,7 @@ def _admit_find(tx: Tx, tenant: str, user: str, r: ask.Find) -> None:
 
 def _wrote(tx: Tx, tenant: str, user: str, r: ask.Facts) -> bool:
     """Whether this user wrote exactly what is asked about by the step named, in that very revision; of anything else it proves nothing."""
-    known = store.recall_write(tx, tenant, r.step) if r.step else None
+    known = writes.recall(tx, tenant, r.step) if r.step else None
     if known is None or known.reply is None or known.who not in (user, None):
         return False
     did = json.loads(known.reply)

@@ -19,7 +19,7 @@ from ..contract.problem import as_wire, problem
 from ..contract.snapshot import digest
 from ..db import Database, Tx
 from ..formats.blocks import Block
-from . import access, blobs, index, items, limits, store, tasks
+from . import access, blobs, index, items, limits, store, tasks, writes
 from . import requests as ask
 from .positions import numbered, spread
 from .store import Node, Row
@@ -37,7 +37,7 @@ def serve(tx: Tx, tenant: str, request: ask.Request | ask.Local, step_id: str = 
     if not step_id:
         raise problem("validation", "a write needs a step id", stage="arguments")
     asked = digest(as_wire(request))
-    known = store.recall_write(tx, tenant, step_id)
+    known = writes.recall(tx, tenant, step_id)
     if known is not None and known.reply is not None:
         if known.request != asked:
             raise problem("conflict", "another write was made under this step id", stage="write")
@@ -45,7 +45,7 @@ def serve(tx: Tx, tenant: str, request: ask.Request | ask.Local, step_id: str = 
     if known is not None and known.fenced_at(getattr(request, "node", "")):
         raise problem("conflict", "this step was declared absent and cannot begin any more", stage="write")
     reply = _WRITES[type(request)](tx, tenant, request, step_id)
-    store.log_write(tx, tenant, step_id, store.Written(asked, msgspec.json.encode(reply).decode(), user))
+    writes.log(tx, tenant, step_id, writes.Written(asked, msgspec.json.encode(reply).decode(), user))
     return reply
 
 
@@ -359,18 +359,6 @@ def _facts(tx: Tx, tenant: str, r: ask.Facts) -> ask.Reply:
     return facts
 
 
-def _find(tx: Tx, tenant: str, r: ask.Find) -> ask.Reply:
-    """A fence holds at the node it was put up at, so that nobody fences what is done elsewhere. Who asks has been `admit`ted."""
-    known = store.recall_write(tx, tenant, r.step_id)
-    if known is not None and known.reply is not None:
-        reply = json.loads(known.reply)
-        return {"reply": reply if not r.node or reply.get("nodeId") == r.node else None}
-    if known is None or not known.fenced_at(r.node):
-        nodes = sorted({r.node, *(json.loads(known.request) if known else ())}) if r.node else None
-        store.log_write(tx, tenant, r.step_id, store.Written(json.dumps(nodes) if nodes else "", None, None))
-    return {"reply": None}
-
-
 _WRITES: Final[dict[type, Callable[[Tx, str, Any, str], ask.Reply]]] = {
     ask.Create: _create, ask.Edit: _edit, ask.Revert: _revert, ask.Copy: _copy, ask.Put: _put, ask.Purge: _purge, ask.Save: _save,
     ask.Attach: items.attach,
@@ -378,5 +366,5 @@ _WRITES: Final[dict[type, Callable[[Tx, str, Any, str], ask.Reply]]] = {
 }  # fmt: skip
 _READS: Final[dict[type, Callable[[Tx, str, Any], ask.Reply]]] = {
     ask.Describe: _describe, ask.Content: _content, ask.Versions: _versions, ask.Attached: items.attached, ask.Blob: items.blob, ask.Facts: _facts,
-    ask.Find: _find,
+    ask.Find: writes.find,
 }  # fmt: skip

@@ -9,7 +9,6 @@ hashes of its blocks with their ids and positions: it follows from the hash befo
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 from urllib.parse import quote
@@ -22,7 +21,7 @@ from ..contract.snapshot import digest, require_current
 from ..db import Schema, Tx, tasks
 from ..formats.blocks import Block
 from ..journal.operations import SCHEMA as JOURNAL
-from . import index
+from . import index, writes
 from .limits import IDS_SHOWN, MARK_DIGITS
 from .requests import ROOT
 
@@ -105,11 +104,9 @@ _TASKS: Final = {
 }
 #: For finding whether bytes are still used.
 _MARKS: Final = "create index doc_item_mark on doc_item (tenant, mark, until_seq) where kind = 'media'"
-#: By whom a write was made: who made one is told of it.
-_WHO: Final = "alter table doc_write add column who text"
 SCHEMAS: Final = (
     JOURNAL,
-    Schema("documents", (_TABLES, _MOVED, tasks.TABLES + _UPLOADS, index.STEP, _ITEMS, _BLOBS, index.UNTIL, _TASKS, _MARKS, _WHO)),
+    Schema("documents", (_TABLES, _MOVED, tasks.TABLES + _UPLOADS, index.STEP, _ITEMS, _BLOBS, index.UNTIL, _TASKS, _MARKS, writes.WHO)),
 )
 
 
@@ -383,34 +380,6 @@ def erase(tx: Tx, tenant: str, node_id: str) -> None:
 
 
 # --- the write log ---------------------------------------------------------------------------------------------------
-
-
-class Written(Struct, frozen=True):
-    """What is known of a step: the digest of what was asked, the reply in JSON, and by whom (None = not kept then).
-
-    Reply None = fenced, and `request` then names in JSON the nodes it is fenced at; "" = at any.
-    """
-
-    request: str
-    reply: str | None
-    who: str | None
-
-    def fenced_at(self, node: str) -> bool:
-        return self.reply is None and (self.request == "" or node in json.loads(self.request))
-
-
-def recall_write(tx: Tx, tenant: str, step_id: str) -> Written | None:
-    row = tx.row("select request, reply, who from doc_write where tenant = ? and step = ?", tenant, step_id)
-    return Written(*row) if row else None
-
-
-def log_write(tx: Tx, tenant: str, step_id: str, done: Written) -> None:
-    """Over a fence, where there is one; never over a reply."""
-    tx.run(
-        "insert into doc_write (tenant, step, request, reply, who) values (?, ?, ?, ?, ?) on conflict (tenant, step) do update"
-        " set request = excluded.request, reply = excluded.reply, who = excluded.who where doc_write.reply is null",
-        tenant, step_id, done.request, done.reply, done.who,
-    )  # fmt: skip
 
 
 def new_block_id(step_id: str, number: int) -> str:
