@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import json
+import base64
+import io
 import re
+import zipfile
 
 import pytest
 
@@ -44,13 +46,7 @@ def _brought(here, task: str, state: str) -> None:
         here.db.write_sync(lambda tx: tx.run("update task set due = 0 where id = ? and due < 9000000000000000", task))
         here.worker.one(task)
     if state == "succeeded":
-
-        def lose(tx) -> None:
-            tx.run("delete from media_part")
-            body = {"prompt": "a quiet river", "task": {"taskId": task, "status": state}}
-            tx.run("update canvas_node set body = ? where id = 'p1'", json.dumps(body))
-
-        here.db.write_sync(lose)
+        here.db.write_sync(lambda tx: tx.run("delete from media_part"))
 
 
 @pytest.mark.parametrize("state", STATES)
@@ -65,7 +61,7 @@ def test_S1_36_S1_37_S1_47_S1_90_no_surface_calls_it_done(state, tmp_path):
         assert (told["state"], here.node("p1")["generation"]["status"]) == (state, state), "the node says of its task what the task says"
         assert (told["complete"], "result" in told, code != 0) == (False, False, True)
         node = here.node("p1")
-        assert (node["referenceReady"], "asset" in node) == (False, False)
+        assert (node["referenceReady"], "asset" in node) == (False, state == "succeeded")
         again, code = here.call("generate_media", _wish("p2"))
         assert code != 0
         assert again.get("complete") is not True
@@ -101,3 +97,40 @@ def test_S1_37_what_is_done_is_shown_with_its_file_and_as_synthetic(tmp_path):
         assert pages["zh"].count("合成素材") == 4, "on the board and beneath it"
         assert pages["en"].count("synthetic") == 4
         assert not any(word in pages["zh"] for word, _ in STATES.values())
+
+
+BROKEN = {
+    "lost": "delete from media_part", "cut": "delete from media_part where no > 0", "changed": "update media_part set data = zeroblob(length(data))",
+}  # fmt: skip
+    "lost": "delete from media_part",
+    "cut": "delete from media_part where no > 0",
+    "changed": "update media_part set data = zeroblob(length(data))",
+}
+
+
+@pytest.mark.parametrize("how", BROKEN)
+def test_S1_37_a_lost_file_is_of_its_node_and_takes_no_board_away(how, tmp_path, monkeypatch):
+    from polyloop.media import store
+    from tests.media.scenes import scene
+
+    monkeypatch.setattr(store, "_PART", 4096)
+    with room(tmp_path) as here:
+        for node in ("a", "b"):
+            data = scene("hill" if node == "a" else "two things")[0]
+            assert here.call("upload", {"nodeId": node, "title": node, "file": base64.b64encode(data).decode()})[1] == 0
+        lost = here.node("a")["asset"]["assetId"].removeprefix("sha256:")
+        more = f"{'and' if 'where' in BROKEN[how] else 'where'} sha256 = '{lost}'"
+        here.db.write_sync(lambda tx: tx.run(f"{BROKEN[how]} {more}"))
+        told = here.node("a")
+        assert (told["referenceReady"], told.get("referenceIssue")) == ((True, None) if how == "changed" else (False, "asset_lost"))
+        assert here.node("b")["referenceReady"] is True
+        for lang, word in (("zh", "没有可用的结果"), ("en", "no result")):
+            for form in ("html", "svg"):
+                page = asyncio.run(exported(here.db, here.tenant, "local", here.canvas, form=form, lang=lang)).decode()
+                assert (word in page, page.count("data:image/jpeg") > 0) == (True, True), (form, lang)
+        assert asyncio.run(exported(here.db, here.tenant, "local", here.canvas, form="png", lang="zh")).startswith(b"\x89PNG")
+        packed = asyncio.run(exported(here.db, here.tenant, "local", here.canvas, form="zip", lang="zh"))
+        names = zipfile.ZipFile(io.BytesIO(packed)).namelist()
+        assert [name for name in names if name.startswith("assets/")] == [f"assets/{here.node('b')['asset']['assetId'][7:]}.jpg"]
+        used, code = here.call("generate_media", picture("c", "with it", referenceNodeIds=["a"]))
+        assert (code, used["error"]["kind"]) in ((2, "validation"), (5, "confirmation_required") if how == "changed" else ())

@@ -44,6 +44,7 @@ from polyloop.media.picture import libraries
 from polyloop.media.seam import Batch, BatchRow, Placed, Rooms, Seen
 from polyloop.media.settings import Named, Settings, parse
 from polyloop.media.store import SCHEMAS as MEDIA
+from polyloop.media.store import kept, sha_of
 
 from . import gateway
 from .request_file import SpendTable, read_bytes
@@ -149,8 +150,12 @@ def _come_back(board: Board, node: Node) -> None:
     media_tasks.arrived(board.tx, *board.key, _task_of(node), node.id)
 
 
+def _kept(board: Board, node: Node) -> bool:
+    return kept(board.tx, board.key[0], sha_of(node.body.get("asset")))
+
+
 #: What tasks of media deliver to nodes.
-DELIVERIES: Final = Deliveries(_ended_meanwhile, _come_back)
+DELIVERIES: Final = Deliveries(_ended_meanwhile, _come_back, _kept)
 
 
 def surface_of(tx: Tx, tenant: str, owner: str, canvas_id: str) -> CanvasSurface:

@@ -161,7 +161,7 @@ def _page(asked: Asked, nodes: Sequence[Node], level: int) -> tuple[list[dict[st
     """As many nodes as fit, at least one; and the offsets of rows these give out."""
     out, offsets, size = list[dict[str, Any]](), list[int](), 0
     for node in nodes:
-        told = projected(node, level)
+        told = projected(node, level, kept=not node.body.get("asset") or asked.deliveries.kept(asked.board, node))
         kind = NODE_TYPES.get(node.type)
         if kind and kind.structured:
             told[kind.structured] = _structured(asked, node, level)
@@ -174,8 +174,8 @@ def _page(asked: Asked, nodes: Sequence[Node], level: int) -> tuple[list[dict[st
     return out, offsets
 
 
-def projected(node: Node, level: int) -> dict[str, Any]:
-    """A node as it is told at a level."""
+def projected(node: Node, level: int, *, kept: bool = True) -> dict[str, Any]:
+    """A node as it is told at a level. `kept` = whether its file is still there: one that is lost is no reference."""
     kind = NODE_TYPES.get(node.type)
     told: dict[str, Any] = {
         "id": node.id, "type": node.type, "title": node.title, "position": {"x": node.x, "y": node.y},
@@ -193,8 +193,9 @@ def projected(node: Node, level: int) -> dict[str, Any]:
         told["generation"] = {name: task[name] for name in _TASK if name in task}
     if kind.kind in ("image", "video", "audio", "character"):
         asset = node.body.get("asset")
-        told["referenceReady"] = bool(asset)
-        told |= {"asset": {name: asset[name] for name in _ASSET if name in asset}} if asset else {"referenceIssue": "no_asset"}
+        told["referenceReady"] = bool(asset) and kept
+        told |= {"asset": {name: asset[name] for name in _ASSET if name in asset}} if asset else {}
+        told |= {} if asset and kept else {"referenceIssue": "asset_lost" if asset else "no_asset"}
     return told
 
 

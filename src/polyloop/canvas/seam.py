@@ -50,11 +50,12 @@ def whole_texts(schema: Any) -> Any:
 
 class Deliveries(Struct, frozen=True):
     """What others deliver to nodes, outside the order of do and undo. `of` = what stands on a node that comes back, if they have ended with
-    it meanwhile; `arrived` = it has come back, and with it what they had for it.
+    it meanwhile; `arrived` = it has come back, and with it what they had for it; `kept` = whether the file of a node is still there.
     """
 
     of: Callable[[Board, Node], dict[str, Any]] = lambda _, __: {}
     arrived: Callable[[Board, Node], None] = lambda _, __: None
+    kept: Callable[[Board, Node], bool] = lambda _, __: True
 
 
 class Asked(Struct, frozen=True, kw_only=True):

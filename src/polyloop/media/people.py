@@ -230,7 +230,7 @@ def _row_draft(asked: Asked, inputs: tuple[str, ...], prompt: str) -> tuple[Draf
     unready = [
         FieldProblem("inputNodeIds", "not_ready", f"{s.id} has no file")
         for s in seen
-        if not store.find_asset(asked.tx, asked.tenant, store.sha_of(s.asset))
+        if not store.kept(asked.tx, asked.tenant, store.sha_of(s.asset))
     ]
     refs = Given(nodes=tuple(seen), recipes=(), problems=())
     model, wrong = chosen(asked, "image", refs, splits=False, listed=False)

@@ -93,6 +93,13 @@ def asset_bytes(tx: Tx, tenant: str, sha256: str) -> bytes:
     return data
 
 
+def kept(tx: Tx, tenant: str, sha256: str) -> bool:
+    """Whether the file is there, as long as it was: what can be told without reading it."""
+    asset = find_asset(tx, tenant, sha256)
+    found = tx.row("select coalesce(sum(length(data)), 0) from media_part where tenant = ? and sha256 = ?", tenant, sha256)
+    return asset is not None and found is not None and int(found[0]) == asset.bytes
+
+
 def sha_of_bytes(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 

@@ -65,7 +65,7 @@ def given(asked: Asked) -> Given:
         nodes.append(seen)
         if seen.kind not in catalog.MODES:
             problems.append(FieldProblem(field, "not_media", "this node holds no media"))
-        elif not store.find_asset(asked.tx, asked.tenant, store.sha_of(seen.asset)):
+        elif not store.kept(asked.tx, asked.tenant, store.sha_of(seen.asset)):
             problems.append(FieldProblem(field, "not_ready", "this node has no file yet"))
     recipes: list[Recipe] = []
     for n, transient in enumerate(asked.args.get("referenceTransientIds", ())):

@@ -71,7 +71,7 @@ def standing(node: Node, lang: Lang) -> str:
     """How what is made for a node stands, and that it is synthetic; "" = nothing is made, or it is done and there to be seen (S1.37, S1.47)."""
     task, asset = (found if is_object(found := node.body.get(part)) else {} for part in ("task", "asset"))
     phase = PHASES.get(str(task.get("status")), "unknown") if task else "succeeded"
-    phase = "unreadable" if phase == "succeeded" and task and not asset else phase
+    phase = "unreadable" if phase == "succeeded" and ((task and not asset) or node.body.get("lost")) else phase
     states = [phase] if phase != "succeeded" else []
     return " · ".join(say(f"node.{word}", lang) for word in (*states, *(["synthetic"] if asset.get("synthetic") else [])))
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from polyloop.canvas import board as stored
 from polyloop.canvas import storyboard, table
 from polyloop.canvas.model import Node
 from polyloop.canvas.store import find_canvas
-from polyloop.contract.problem import problem
+from polyloop.contract.problem import ProblemError, problem
 from polyloop.db import Tx
-from polyloop.media.store import asset_bytes, sha_of
+from polyloop.media.store import asset_bytes, kept, sha_of
 from polyloop.words.catalog import Lang
 
 from .board import PICTURE_BYTES, PICTURES, Asset, Board
@@ -54,13 +56,29 @@ def whole(tx: Tx, tenant: str, owner: str, canvas_id: str, form: str = "") -> Bo
     if (size := sum(asset["bytes"] for asset in wanted.values())) > FILES_BYTES:
         details = {"field": "format", "issue": "too_large", "bytes": size, "limit": FILES_BYTES}
         raise problem("validation", f"the files of this canvas have {size} bytes", operation="canvas.export", stage="read", details=details)
-    assets = {
-        i: Asset(sha_of(asset), asset["mimeType"], asset_bytes(tx, tenant, sha_of(asset)) if i in wanted else b"") for i, asset in named.items()
-    }
+    files = {i: found for i, asset in named.items() if (found := _file(tx, tenant, asset, read=i in wanted)) is not None}
+    nodes = [_without(n) if n.id in named and n.id not in files else n for n in nodes]
     return Board(
         canvas_id=head.id, title=head.title, snapshot_hash=head.content, nodes=nodes, edges=look.edges(0, head.edges),
-        rows={n.id: look.rows_of(n.id) for n in nodes if n.count}, assets=assets,
+        rows={n.id: look.rows_of(n.id) for n in nodes if n.count}, assets=files,
     )  # fmt: skip
+
+
+def _file(tx: Tx, tenant: str, asset: dict[str, Any], *, read: bool) -> Asset | None:
+    """None = it is lost, or is not what it was: that is of its node, and keeps nobody from the others."""
+    sha = sha_of(asset)
+    if not kept(tx, tenant, sha):
+        return None
+    try:
+        return Asset(sha, asset["mimeType"], asset_bytes(tx, tenant, sha) if read else b"")
+    except ProblemError as stop:
+        if stop.problem.kind not in ("not_found", "corrupt_store"):
+            raise
+        return None
+
+
+def _without(node: Node) -> Node:
+    return replace(node, body={**{name: value for name, value in node.body.items() if name != "asset"}, "lost": True})
 
 
 def shown_as_picture(asset: dict[str, Any]) -> bool:
