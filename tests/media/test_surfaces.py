@@ -102,10 +102,6 @@ def test_S1_37_what_is_done_is_shown_with_its_file_and_as_synthetic(tmp_path):
 BROKEN = {
     "lost": "delete from media_part", "cut": "delete from media_part where no > 0", "changed": "update media_part set data = zeroblob(length(data))",
 }  # fmt: skip
-    "lost": "delete from media_part",
-    "cut": "delete from media_part where no > 0",
-    "changed": "update media_part set data = zeroblob(length(data))",
-}
 
 
 @pytest.mark.parametrize("how", BROKEN)
