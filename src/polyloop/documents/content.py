@@ -7,7 +7,7 @@ blocks that really came together are ever written back without a gap between the
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, cast
 
 import msgspec
@@ -20,6 +20,7 @@ from ..formats.markdown_in import read_markdown
 from ..formats.markdown_out import write_markdown
 from ..formats.text_in import read_text
 from . import limits
+from .bodies import check, strings
 
 _SERVED: Final = frozenset({"source", "span", "order"})
 _FIELDS: Final = frozenset(name for kind in (Block, Run, Cell, Table) for name in kind.__struct_fields__) - _SERVED
@@ -55,7 +56,9 @@ def bodies(content: object, form: str, mark: str) -> tuple[tuple[str, ...], tupl
     placed = (
         b.edited(span=None, order=first + n, source=b.source) if b.source is not None else b.edited(span=None, order=-1) for n, b in enumerate(given)
     )
-    return tuple(body_of(block) for block in placed), lost
+    told = tuple(body_of(block) for block in placed)
+    check(told, "content")
+    return told, lost
 
 
 class Read(Struct, frozen=True):
@@ -131,7 +134,7 @@ def _given_blocks(content: object) -> list[Block]:
         value = msgspec.json.decode(content) if isinstance(content, str) else content
         if unknown := sorted(_names(value) - _FIELDS):
             raise bad_arguments([FieldProblem(f"content.{name}", "unknown_field", "no field of a block") for name in unknown[:10]])
-        if any("\0" in text for text in _strings(value)):
+        if any("\0" in text for text in strings(value)):
             raise bad_arguments([FieldProblem("content", "invalid_value", "a text holds no NUL character")])
         return msgspec.convert(value, list[Block])
     except (ValueError, RecursionError) as error:  # msgspec.DecodeError is one
@@ -142,14 +145,6 @@ def _names(value: object) -> set[str]:
     if is_object(value):
         return set(value).union(*(_names(part) for part in value.values()))
     return set[str]().union(*(_names(part) for part in cast("list[object]", value))) if isinstance(value, list) else set()
-
-
-def _strings(value: object) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict | list):
-        for part in cast("dict[str, object]", value).values() if isinstance(value, dict) else cast("list[object]", value):
-            yield from _strings(part)
 
 
 def shown(blocks: Sequence[Kept], form: str) -> dict[str, Any]:

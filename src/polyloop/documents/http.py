@@ -22,6 +22,8 @@ from . import requests as ask
 from .service import asks_small, made_small, serve
 
 BODY_BYTES: Final = 64 << 20
+#: A reply may hold a whole document, which many letters brought.
+REPLY_BYTES: Final = 1 << 30
 #: HTTP numbers by kind, for those who read nothing else; the typed body says more. Kinds not named: 500.
 _CODES: Final = {
     "validation": 400, "type_mismatch": 400, "not_found": 404, "ambiguous": 409, "revision_conflict": 409, "conflict": 409,
@@ -122,12 +124,14 @@ class HttpTransport:
         try:
             connection.request("POST", self._path, body, self._headers)
             response = connection.getresponse()
-            data = response.read(BODY_BYTES + 1)
+            data = response.read(REPLY_BYTES + 1)
         except (OSError, http.client.HTTPException) as error:
             why = f"the reply was lost: {type(error).__name__}"
             raise problem("invalid_response", why, stage="reply", execution_started=None) from error
         finally:
             connection.close()
+        if len(data) > REPLY_BYTES:
+            raise problem("invalid_response", f"the reply is over {REPLY_BYTES} bytes", stage="reply", execution_started=None)
         told = _decoded(data)
         if response.status != http.client.OK:
             raise ProblemError(refusal(response.status, told))

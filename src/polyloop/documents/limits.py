@@ -19,6 +19,9 @@ QUERY_CHARS: Final = 300
 EXCERPT_FROM: Final = 100_000
 #: Characters of one content argument.
 CONTENT_CHARS: Final = 2_000_000
+#: Characters of one block, and of all blocks of one write, as they are kept: in JSON.
+BLOCK_CHARS: Final = 15_000_000
+WRITE_CHARS: Final = 60_000_000
 #: Blocks of one write.
 BLOCKS: Final = 100_000
 PAGE: Final = 50

@@ -18,8 +18,7 @@ from msgspec.structs import replace
 from ..contract.problem import as_wire, problem
 from ..contract.snapshot import digest
 from ..db import Database, Tx
-from ..formats.blocks import Block
-from . import access, blobs, index, items, limits, store, tasks, writes
+from . import access, blobs, bodies, index, items, limits, store, tasks, writes
 from . import requests as ask
 from .positions import numbered, spread
 from .store import Node, Row
@@ -104,14 +103,6 @@ def _done(tx: Tx, tenant: str, node: Node, seq: int, step_id: str, **more: Any) 
     return {"nodeId": node.id, "revision": node.revision, "before": node.revision - 1, **more}
 
 
-def _checked(bodies: ask.Bodies) -> None:
-    for body in bodies:
-        try:
-            msgspec.json.decode(body, type=Block)
-        except (msgspec.DecodeError, RecursionError) as error:
-            raise problem("validation", f"not a block: {error}", stage="arguments") from error
-
-
 def _fresh(tx: Tx, tenant: str, node: str) -> None:
     """Raises conflict for an id that is taken. The root is, always: roles on what stood above it would be roles on everything."""
     if node == ask.ROOT or store.find_node(tx, tenant, node) is not None:
@@ -119,7 +110,7 @@ def _fresh(tx: Tx, tenant: str, node: str) -> None:
 
 
 def _create(tx: Tx, tenant: str, r: ask.Create, step_id: str) -> ask.Reply:
-    _checked(r.blocks)
+    bodies.check(r.blocks)
     _folder(tx, tenant, r.container, holds=r.type == "folder")
     _fresh(tx, tenant, r.node)
     if r.type == "folder" and r.blocks:
@@ -159,7 +150,7 @@ def _consistent(r: ask.Edit) -> None:
 
 def _edit(tx: Tx, tenant: str, r: ask.Edit, step_id: str) -> ask.Reply:
     _consistent(r)
-    _checked((*r.blocks, *r.change.values()))
+    bodies.check((*r.blocks, *r.change.values()))
     node = _document(store.current(tx, tenant, r.node, r.expected))
     meant = {*r.was, *(r.remove or ()), *r.change, *([r.anchor] if r.anchor else [])}
     now = {block_id: _block(tx, tenant, node, block_id) for block_id in sorted(meant)}
