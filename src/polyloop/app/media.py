@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
+from msgspec import Struct
 from msgspec.structs import replace
 
 from polyloop.canvas import table
@@ -36,7 +37,7 @@ from polyloop.gateway.accounts import Accounts
 from polyloop.gateway.cache import SCHEMA as MONEY
 from polyloop.ids import uuid7
 from polyloop.journal.carry import Caller, lost
-from polyloop.journal.spending import add_grant, offered
+from polyloop.journal.spending import add_grant, by_grant, offered
 from polyloop.media import tasks as media_tasks
 from polyloop.media.catalog import Catalog
 from polyloop.media.limits import RESULT_BYTES
@@ -268,15 +269,29 @@ async def grant_spending(store: str, tenant: str, scope: tuple[str, str], grant:
         return await media_of(db, tenant).grant(*scope, grant, owner)
 
 
-def spent(db: Database, tenant: str, scope: tuple[str, str], owner: str) -> list[tuple[Grant, Balance]]:
-    """The grants of a canvas or session, and what of each is used. The session of a run has its grants too. Raises not_found for a canvas
+class Spent(Struct, frozen=True):
+    """Of a canvas or session: its grants and what of each is used, what was `approved` by itself, and all that its tasks have cost."""
+
+    grants: list[tuple[Grant, Balance]]
+    approved: Balance
+    total: Balance
+
+
+def spent(db: Database, tenant: str, scope: tuple[str, str], owner: str) -> Spent:
+    """What was spent on a canvas or in a session, at one snapshot. The session of a run has its grants too. Raises not_found for a canvas
 
     that is not the owner's.
     """
-    if scope[0] == "canvas":
-        db.look(find_canvas, tenant, owner, scope[1])
     scopes = [scope, ("run", scope[1])] if scope[0] == "session" else [scope]
-    return [(grant, balance(charges)) for grant, charges in db.look(offered, tenant, scopes)]
+
+    def look(tx: Tx) -> Spent:
+        if scope[0] == "canvas":
+            find_canvas(tx, tenant, owner, scope[1])
+        every = media_tasks.charged(tx, tenant, *scope)
+        alone = [one for one in every if not by_grant(tx, tenant, one.source)]
+        return Spent([(grant, balance(charges)) for grant, charges in offered(tx, tenant, scopes)], balance(alone), balance(every))
+
+    return db.look(look)
 
 
 def granted(tx: Tx, tenant: str, run_id: str, spend: str) -> None:

@@ -10,11 +10,12 @@ from typing import Annotated, Any, Final
 import typer
 
 from polyloop.app.documents import read_database
-from polyloop.app.media import grant_spending, spent
+from polyloop.app.media import Spent, grant_spending, spent
 from polyloop.clock import SystemClock
 from polyloop.contract.problem import problem
 from polyloop.contract.spend import Balance, Grant, micro
 from polyloop.media.tasks import credits_of
+from polyloop.words.catalog import say
 
 from .frame import Place, carry_out, placed
 
@@ -70,8 +71,12 @@ def _json(grant: Grant, used: Balance | None = None) -> dict[str, Any]:
         "maxHeight": grant.max_height or None, "until": grant.until or None,
     }  # fmt: skip
     if used is not None:
-        told |= {"held": credits_of(used.held_micro), "spent": credits_of(used.spent_micro), "tasksUsed": used.tasks}
+        told |= _used(used)
     return told
+
+
+def _used(used: Balance) -> dict[str, Any]:
+    return {"held": credits_of(used.held_micro), "spent": credits_of(used.spent_micro), "tasksUsed": used.tasks}
 
 
 @app.command()
@@ -109,15 +114,19 @@ def grant(
 @app.command()
 @placed
 def show(place: Place, canvas: CanvasOption = "", session: SessionOption = "", owner: OwnerOption = "local") -> None:
-    """The grants of a canvas or session, and what of each is used."""
+    """The grants of a canvas or session and what of each is used, what was approved by itself, and the whole."""
 
-    async def work() -> list[tuple[Grant, Balance]]:
+    async def work() -> Spent:
         with read_database(place.store, place.tenant) as db:
             return spent(db, place.tenant, _scope(canvas, session), owner)
 
     found = carry_out(place, work)
     if place.as_json:
-        place.print_json({"grants": [_json(grant, used) for grant, used in found]})
+        sums = {"approved": _used(found.approved), "total": _used(found.total)}
+        place.print_json({"grants": [_json(grant, used) for grant, used in found.grants], **sums})
     else:
-        for grant, used in found:
+        for grant, used in found.grants:
             sys.stdout.write(f"{grant.id}  {credits_of(used.held_micro + used.spent_micro)} / {credits_of(grant.credits_micro)}\n")
+        for name, used in (("approved", found.approved), ("total", found.total)):
+            told = {"held": credits_of(used.held_micro), "spent": credits_of(used.spent_micro), "tasks": used.tasks}
+            sys.stdout.write(say(f"spend.{name}", place.lang, **told) + "\n")

@@ -47,6 +47,11 @@ def offered(tx: Tx, tenant: str, subjects: Sequence[tuple[str, str]]) -> list[tu
     return [(grant, charges(tx, tenant, "source", grant.id)) for _, grant in found]
 
 
+def by_grant(tx: Tx, tenant: str, source: str) -> bool:
+    """Whether a charge draws on a grant; else on an approval of its own."""
+    return tx.row("select 1 from spend_grant where tenant = ? and id = ?", tenant, source) is not None
+
+
 def charges(tx: Tx, tenant: str, column: str, value: str) -> list[Charge]:
     """By `source` or by `order_id`, in the order they were made within each order."""
     rows: list[tuple[Any, ...]] = tx.rows(

@@ -123,6 +123,12 @@ def tasks_of_intent(tx: Tx, tenant: str, canvas: str, intent: str) -> list[tuple
     return [(wish, task) for wish, task in rows]
 
 
+def tasks_of_canvas(tx: Tx, tenant: str, canvas: str) -> list[str]:
+    rows = tx.rows("select i.task from media_intent i join task t on t.tenant = i.tenant and t.id = i.task where i.tenant = ? and i.canvas = ?"
+                   " order by t.no", tenant, canvas)  # fmt: skip
+    return [task for (task,) in rows]
+
+
 def ask_to_cancel(tx: Tx, tenant: str, task: str) -> None:
     """Beside the task, so that it takes nothing away from a worker that has it."""
     tx.run("insert into media_cancel (tenant, task) values (?, ?) on conflict (tenant, task) do nothing", tenant, task)

@@ -25,7 +25,7 @@ from ..journal import spending
 from . import limits
 from .provider import Job, Mode, Reference, Work
 from .seam import Surface
-from .store import add_to_batch, asset_bytes, find_asset, of_batch, to_be_cancelled
+from .store import add_to_batch, asset_bytes, find_asset, of_batch, tasks_of_canvas, to_be_cancelled
 
 #: When a row of a batch is due that waits for others to end.
 WAITING: Final = NEVER - 1
@@ -239,6 +239,18 @@ def billing(tx: Tx, tenant: str, body: Body) -> dict[str, Any]:
         return {"state": "free", "credits": "0"}
     last = spending.charges(tx, tenant, "order_id", body.order)[-1]
     return {"state": STATES[last.kind], "orderId": body.order, "credits": credits_of(last.amount_micro), "source": last.source}
+
+
+def charged(tx: Tx, tenant: str, scope: str, subject: str) -> list[Charge]:
+    """What was charged for the tasks of a canvas or of a session, whoever allowed it, in the order they were begun."""
+    found = (
+        [tasks.find(tx, tenant, task) for task in tasks_of_canvas(tx, tenant, subject)]
+        if scope == "canvas"
+        else tasks.of_session(tx, tenant, subject)
+    )
+    own = [task for task in found if task and task.kind in KINDS]
+    orders = dict.fromkeys(order for task in own if (order := body_of(task).order))
+    return [charge for order in orders for charge in spending.charges(tx, tenant, "order_id", order)]
 
 
 #: How the kinds of charges are told.

@@ -218,6 +218,11 @@ SENTENCES: Final[dict[str, tuple[str, str]]] = {
     "told.cancelled": ("{operation}：已取消。", "{operation}: cancelled."),
     "told.expired": ("{operation}：已过期。", "{operation}: expired."),
     "told.unreadable": ("{operation}：结果读不到，不能当作完成。", "{operation}: its result cannot be read, not to be taken as done."),
+    "spend.approved": (
+        "逐次批准：已用 {spent}，预留 {held}（{tasks} 项）",
+        "approved one by one: {spent} spent, {held} held ({tasks} tasks)",
+    ),
+    "spend.total": ("合计：已用 {spent}，预留 {held}（{tasks} 项）", "in all: {spent} spent, {held} held ({tasks} tasks)"),
     "told.lost": (
         "{operation}：已完成，但结果不在画布上；task_recover 可以把它放回来，不再收费。",
         "{operation}: done, but its result is not on the canvas; task_recover puts it there, free of charge.",
