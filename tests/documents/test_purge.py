@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from polyloop.db import Database, Tx
+from polyloop.documents.store import SCHEMAS
 from polyloop.documents.tasks import get
 from tests.documents.office import Office
 
@@ -39,3 +40,24 @@ def test_a_purge_leaves_no_word_in_tasks_and_operations(db: Database, tmp_path: 
         return found
 
     assert office.db.look(words) == []
+
+
+def test_a_purge_leaves_no_word_in_the_index_nor_in_the_file(tmp_path: Path) -> None:
+    """FTS5 holds words until parts of it are merged, and SQLite what it moves and removes in its pages, unless they are told not to."""
+    db = Database.open(tmp_path / "s.db", SCHEMAS)
+    office = Office(db)
+    kept = office.new("kept", "".join(f"other words {n}\n\n" for n in range(40)))
+    node = office.new("zqtitle", "".join(f"zqbody{n} other words\n\n" for n in range(40)))
+    block = office.do("fetch", {"nodeId": node, "format": "blocks"})["data"]["blocks"][0]["blockId"]
+    revision = office.do("rename", {"nodeId": node, "title": "zqrename"})["data"]["revision"]
+    office.do("update", {"nodeId": node, "command": "replace", "blockId": block, "content": "zqlater", "expectedRevision": revision})
+    office.do("comment_create", {"nodeId": node, "content": "zqcomment " * 900})
+    office.do("update", {"nodeId": kept, "command": "append", "content": "other words again"})
+    assert any(b"zq" in bytes(data) for (data,) in db.look(lambda tx: tx.rows("select block from doc_fts_data")))
+    office.do("delete", {"nodeId": node})
+    office.do("purge", {"nodeId": node})
+    db.write_sync(lambda tx: tx.run("insert into doc_fts (doc_fts) values ('integrity-check')"))
+    assert not any(b"zq" in bytes(data) for (data,) in db.look(lambda tx: tx.rows("select block from doc_fts_data")))
+    assert office.do("search", {"query": "other words again"})["count"] == 1
+    db.close()
+    assert b"zq" not in (tmp_path / "s.db").read_bytes()

@@ -91,6 +91,8 @@ class SqliteSession:
         self._conn.set_wal_hook(self._grown)
         self.rows(f"pragma journal_size_limit = {WAL_KEPT_BYTES}")
         self.run("pragma temp_store = memory")
+        # Otherwise whatever is moved or removed, and by any later purge, stays readable in the file.
+        self.rows("pragma secure_delete = on")
         self._conn.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
 
     def read_only(self) -> None:

@@ -52,6 +52,11 @@ create trigger doc_text_out after delete on doc_text begin
   insert into doc_fts (doc_fts, rowid, words) values ('delete', old.id, old.words);
 end;
 """
+#: A word that is removed goes from the index at once, not when parts of it are next merged; what had been removed before goes now.
+SECURE: Final = {
+    "sqlite": "insert into doc_fts (doc_fts, rank) values ('secure-delete', 1); insert into doc_fts (doc_fts) values ('rebuild');",
+    "postgres": "",
+}
 #: SQLite knows a row by its integer key alone.
 STEP: Final = {
     "sqlite": _TABLES.replace("id bigint not null primary key", "id integer primary key") + _FTS,

@@ -106,7 +106,9 @@ _TASKS: Final = {
 _MARKS: Final = "create index doc_item_mark on doc_item (tenant, mark, until_seq) where kind = 'media'"
 SCHEMAS: Final = (
     JOURNAL,
-    Schema("documents", (_TABLES, _MOVED, tasks.TABLES + _UPLOADS, index.STEP, _ITEMS, _BLOBS, index.UNTIL, _TASKS, _MARKS, writes.WHO)),
+    Schema(
+        "documents", (_TABLES, _MOVED, tasks.TABLES + _UPLOADS, index.STEP, _ITEMS, _BLOBS, index.UNTIL, _TASKS, _MARKS, writes.WHO, index.SECURE)
+    ),
 )
 
 

@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -131,13 +130,12 @@ def _opened(row: tuple[str, str | None, str, str, str], key: Asked) -> Reply | N
 
 def _keep(tx: Tx, key: Asked, body: bytes, at: int) -> None:
     sha = hashlib.sha256(body).hexdigest()
-    with _overwriting(tx):
-        tx.run(
-            "insert into gateway_reply values (?, ?, ?, ?, ?, ?, ?, ?) on conflict (digest) do update set tenant = excluded.tenant,"
-            " tenant_id = excluded.tenant_id, namespace = excluded.namespace, at = excluded.at, body = excluded.body,"
-            " body_sha256 = excluded.body_sha256",
-            key.digest, key.tenant, key.tenant_id, key.namespace, key.model, at, body.decode(), sha,
-        )  # fmt: skip
+    tx.run(
+        "insert into gateway_reply values (?, ?, ?, ?, ?, ?, ?, ?) on conflict (digest) do update set tenant = excluded.tenant,"
+        " tenant_id = excluded.tenant_id, namespace = excluded.namespace, at = excluded.at, body = excluded.body,"
+        " body_sha256 = excluded.body_sha256",
+        key.digest, key.tenant, key.tenant_id, key.namespace, key.model, at, body.decode(), sha,
+    )  # fmt: skip
 
 
 def held(tx: Tx, tenant: str) -> list[Held]:
@@ -147,21 +145,7 @@ def held(tx: Tx, tenant: str) -> list[Held]:
 
 
 def erase(tx: Tx, tenant: str, namespace: str | None) -> int:
-    """Remove what is kept for a tenant, or in one of its namespaces; how many replies. Their bytes are overwritten."""
-    with _overwriting(tx):
-        if namespace is None:
-            return tx.run("delete from gateway_reply where tenant = ?", tenant)
-        return tx.run("delete from gateway_reply where tenant = ? and namespace = ?", tenant, namespace)
-
-
-@contextmanager
-def _overwriting(tx: Tx) -> Generator[None]:
-    """SQLite leaves what it moves or removes readable in the file unless it is told not to."""
-    if tx.dialect != "sqlite":
-        yield
-        return
-    tx.rows("pragma secure_delete = on")
-    try:
-        yield
-    finally:
-        tx.rows("pragma secure_delete = off")
+    """Remove what is kept for a tenant, or in one of its namespaces; how many replies. Their bytes are overwritten (`db.sqlite`)."""
+    if namespace is None:
+        return tx.run("delete from gateway_reply where tenant = ?", tenant)
+    return tx.run("delete from gateway_reply where tenant = ? and namespace = ?", tenant, namespace)
