@@ -333,3 +333,26 @@ def test_whatever_a_letter_says_it_is_answered(office: Office, kind: type) -> No
             body = json.dumps({"request": request, "stepId": f"{user}{n}/1/write"}).encode()
             code, told = asyncio.run(respond(office.db, office.tenant, body, user))
             assert (code == 200) != ("error" in json.loads(told)), request
+
+
+@pytest.mark.parametrize(
+    ("scope", "told", "sent"),
+    [
+        ("lifespan", ["lifespan.startup", "lifespan.shutdown"], ["lifespan.startup.complete", "lifespan.shutdown.complete"]),
+        ("websocket", ["websocket.connect"], ["websocket.close"]),
+    ],
+)
+def test_a_server_starts_and_stops_it_and_gets_no_socket(db: Database, scope: str, told: list[str], sent: list[str]) -> None:
+    answers: list[str] = []
+
+    async def receive() -> Any:
+        return {"type": told.pop(0)}
+
+    async def send(message: Any) -> None:
+        answers.append(message["type"])
+
+    def nobody(_: Any) -> str:
+        raise AssertionError("nobody is asked for: there is no request")
+
+    asyncio.run(DocApp(db, nobody)({"type": scope}, receive, send))
+    assert answers == sent

@@ -74,6 +74,12 @@ class DocApp:
         self._db, self._tenant_of, self._user_of = db, tenant_of, user_of
 
     async def __call__(self, scope: Scope, receive: Callable[[], Awaitable[Message]], send: Callable[[Message], Awaitable[None]]) -> None:
+        if scope["type"] == "lifespan":
+            await _lived(receive, send)
+            return
+        if scope["type"] == "websocket":  # refused before it is accepted: the server answers 403
+            await send({"type": "websocket.close", "code": 1000, "reason": ""})
+            return
         code, body = await self._answer(scope, receive)
         headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
         await send({"type": "http.response.start", "status": code, "headers": headers})
@@ -95,6 +101,15 @@ class DocApp:
             if len(body) > BODY_BYTES:
                 return _refused(Problem("validation", f"over {BODY_BYTES} bytes", stage="arguments"))
         return await respond(self._db, tenant, bytes(body), self._user_of(scope))
+
+
+async def _lived(receive: Callable[[], Awaitable[Message]], send: Callable[[Message], Awaitable[None]]) -> None:
+    """Nothing is to be made ready: the store is whose who opened it."""
+    while True:
+        what = (await receive())["type"]
+        await send({"type": f"{what}.complete"})
+        if what == "lifespan.shutdown":
+            return
 
 
 class HttpTransport:
