@@ -357,7 +357,7 @@ def test_why_it_cannot_go_on_is_told_above_and_what_is_accepted_there_is_accepte
             again()
         assert refused.value.problem.details["run"] == child
     gone.rename(script)
-    (family.folder / "own_peek.py").write_text(own.format("Two."))
+    (family.folder / "own_peek.py").write_text(own.format("Another length."))
     sys.modules.pop("own_peek", None)
     with pytest.raises(ProblemError, match="parameter_drift"):
         family.resume("top")

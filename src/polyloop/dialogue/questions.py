@@ -149,8 +149,14 @@ _DASHES: Final = re.compile(r"(?<=\d)[~–—−〜](?=\d)")
 def plain(text: str) -> str:
     """A text without width, case, punctuation, blanks and what nobody sees; itself where nothing else is left. Signs that make a number or
 
-    a name stay.
+    a name stay. What is plain stays as it is: a sign may belong to nothing any more once what stood before it is gone.
     """
+    while (left := _plainer(text)) != text:
+        text = left
+    return text
+
+
+def _plainer(text: str) -> str:
     folded = "".join(seen(unicodedata.normalize("NFKC", text)).casefold().split())
     folded = _DASHES.sub("-", folded)
     kept = {found.start() for found in _SIGNED.finditer(folded)}
