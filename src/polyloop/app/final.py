@@ -66,7 +66,7 @@ def _tasks(runs: Runs, canvas: str) -> Generator[Standing]:
             try:
                 found = store().look(look, task_id)
             except ProblemError:
-                return None
+                return None  # no media here: what the log says of the task is all that is known
             return Evidence(found.task_id, "ticket", found.state, found.terminal, complete=found.complete) if found else None
 
         yield standing

@@ -46,7 +46,7 @@ def wrong_kind(field: str, expected: State | None, current: State | None) -> lis
     """A problem (issue `wrong_kind`) when a hash of another kind was named; it could never be current."""
     if expected is None or current is None or kind_of(expected) == kind_of(current):
         return []
-    return [FieldProblem(field, "wrong_kind", f"a {kind_of(expected)[:20]} where a {kind_of(current)} belongs")]
+    return [FieldProblem(field, "wrong_kind", f"a {kind_of(expected)[:20]!r} hash where a {kind_of(current)!r} hash belongs")]
 
 
 def require_current(field: str, expected: State | None, current: State | None, changed: Mapping[str, Any]) -> None:
